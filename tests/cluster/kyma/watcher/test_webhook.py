@@ -70,6 +70,7 @@ class WebhookLogic:
     """A Kyma of which nothing but its webhook is looked after."""
 
     login: Kubeconfig
+    settings: Settings
     collection: Collection[Kyma] = KYMAS
     problems: list[str] = field(default_factory=list)
     holds: dict[str, bool | None] = field(default_factory=dict)
@@ -77,11 +78,10 @@ class WebhookLogic:
     def decide(self, kyma: Kyma, view: View) -> Step[KymaStatus]:
         remote, name = view.on(self.login), kyma.metadata.name
         if GONE in kyma.metadata.annotations:
-            settings = view.setting(Settings)
-            writes, waits = webhook.removal(remote, settings, refused)
-            certificate, more = certificates.removal(name, view, refused)
-            return Step(writes=(*writes, *certificate), waits=(*waits, *more))
-        part = webhook.next_part(kyma, view, remote, refused)
+            there = webhook.removal(remote, self.settings, refused)
+            here = certificates.removal(name, view, self.settings, refused)
+            return Step(writes=(*there.writes, *here.writes), waits=(*there.waits, *here.waits))
+        part = webhook.next_part(kyma, view, remote, self.settings, refused)
         if not part.writes:
             self.holds[name] = part.holds
         self.problems += [part.error] if part.error else []
@@ -158,7 +158,7 @@ async def works(
     async with Client.connect(config, field_manager=labels.FIELD_MANAGER, user_agent="klm") as ours:
         await serve(ours, DEFINITION)
         await remote_client.apply(Namespace, {"metadata": {"name": THERE}})
-        manager, logic = Manager(ours, grace_seconds=2.0), WebhookLogic(login)
+        manager, logic = Manager(ours, grace_seconds=2.0), WebhookLogic(login, settings)
         declared = (KYMAS, GATEWAYS, WATCHERS, CERTIFICATES[management], CERTIFICATE_SECRETS, GATEWAY_SECRETS)
         sources = InformerSources(manager, declared)
         loads = Loads(ours, manager.clock, sources.wakes)
@@ -175,7 +175,6 @@ async def works(
             sources=sources,
             client=ours,
             clock=manager.clock,
-            settings=(settings,),
             loads=loads,
             clusters=clusters,
         )

@@ -90,7 +90,7 @@ def a_view(
 
 
 def due(view: View, of: Kyma | None = None) -> tuple[Write, ...]:
-    return certificates.due(of or kyma(), view, refused)
+    return certificates.due(of or kyma(), view, view.setting(Settings), refused)
 
 
 @BOTH
@@ -274,25 +274,27 @@ def test_a_secret_without_a_certificate_is_not_overdue() -> None:
 # ---- the end
 
 
+def removal(view: View) -> tuple[list[Write], list[Any]]:
+    left = certificates.removal("k", view, view.setting(Settings), refused)
+    assert left.is_due == bool(left.writes or left.waits)
+    return [*left.writes], [each.on for each in left.waits]
+
+
 @BOTH
 def test_the_certificate_goes_before_its_secret(management: CertificateManagement) -> None:
     live, secret = a_certificate(management), a_certificate_secret(LEAF)
-    first, _ = certificates.removal("k", a_view([live], [secret], management=management), refused)
-    assert first == (Delete(CERTIFICATES[management], live, refused),)
+    gone = [Delete(CERTIFICATES[management], live, refused), Delete(CERTIFICATE_SECRETS, secret, refused)]
+    assert removal(a_view([live], [secret], management=management)) == (gone, [])
     leaving = a_certificate(management, deletionTimestamp=DELETED)
-    writes, (wait,) = certificates.removal("k", a_view([leaving], [secret], management=management), refused)
-    assert (writes, wait.on) == ((), (CERTIFICATES[management], KEY))
-    second, _ = certificates.removal("k", a_view([], [secret], management=management), refused)
-    assert second == (Delete(CERTIFICATE_SECRETS, secret, refused),)
     held = a_certificate_secret(LEAF, deletionTimestamp=DELETED)
-    writes, (wait,) = certificates.removal("k", a_view([], [held], management=management), refused)
-    assert (writes, wait.on) == ((), (CERTIFICATE_SECRETS, KEY))
-    assert certificates.removal("k", a_view(management=management), refused) == ((), ())
+    on = [(CERTIFICATES[management], KEY), (CERTIFICATE_SECRETS, KEY)]
+    assert removal(a_view([leaving], [held], management=management)) == ([], on)
+    assert removal(a_view([leaving], [secret], management=management)) == (gone[1:], on[:1])
+    assert removal(a_view(management=management)) == ([], [])
 
 
 def test_the_certificate_of_another_kyma_stays() -> None:
-    other = a_certificate_secret(LEAF, "k-2")
-    assert certificates.removal("k", a_view([], [other]), refused) == ((), ())
+    assert removal(a_view([], [a_certificate_secret(LEAF, "k-2")])) == ([], [])
 
 
 # ---- what caches hold

@@ -110,7 +110,7 @@ class World:
             far.add(self.unknown, PlainSource(why="it is not listed yet"))
         loads = self.loads or self._loads()
         clusters, made = PlainClusters({FAR: far}), overlay or Overlay()
-        return View(sources=home, now=NOW, settings=(self.settings,), overlay=made, loads=loads, clusters=clusters)
+        return View(sources=home, now=NOW, overlay=made, loads=loads, clusters=clusters)
 
     def _loads(self) -> PlainLoads:
         secret = a_secret(Secret, "k-webhook-tls", content(LEAF))
@@ -119,7 +119,7 @@ class World:
     def part(self) -> WebhookPart:
         """What is next."""
         view = self.view()
-        return webhook.next_part(self.kyma, view, view.on(FAR), refused)
+        return webhook.next_part(self.kyma, view, view.on(FAR), self.settings, refused)
 
     def settle(self) -> list[Write]:
         """Do what is needed until nothing is; returns the writes. What is written is in the remote cluster then."""
@@ -519,7 +519,7 @@ def test_a_private_key_is_read_only_if_it_must_be_written() -> None:
     world = installed()
     world.loads = PlainLoads()
     view = world.view()
-    assert webhook.next_part(world.kyma, view, view.on(FAR), refused).writes == ()
+    assert webhook.next_part(world.kyma, view, view.on(FAR), world.settings, refused).writes == ()
     assert view.confidential == {}
 
 
@@ -605,17 +605,19 @@ def test_the_condition_holds_with_a_ready_pod(ready: int | None, pods: list[Pod]
 def test_all_objects_are_removed_and_the_api_server_stops_calling_first() -> None:
     world = installed()
     view = world.view()
-    writes, waits = webhook.removal(view.on(FAR), world.settings, refused)
-    assert waits == ()
+    left = webhook.removal(view.on(FAR), world.settings, refused)
+    writes = left.writes
+    assert left.waits == ()
     assert sorted(names(writes)) == sorted(INSTALLED)
     assert names(writes)[:2] == ["ValidatingWebhookConfiguration skr-webhook", "Deployment kyma-system/skr-webhook"]
     assert {type(each) for each in writes} == {Delete}
     assert {cast("Delete[Any]", each).cluster for each in writes} == {FAR}
     world.change(DEPLOYMENTS, _set("metadata.deletionTimestamp", DELETED))
     world.remote = {DEPLOYMENTS: world.remote[DEPLOYMENTS]}
-    writes, (wait,) = webhook.removal(world.view().on(FAR), world.settings, refused)
-    assert (writes, wait.on, wait.cluster) == ((), (DEPLOYMENTS, ObjectKey(HERE, "skr-webhook")), FAR)
-    assert webhook.removal(World().view().on(FAR), world.settings, refused) == ((), ())
+    left = webhook.removal(world.view().on(FAR), world.settings, refused)
+    (wait,) = left.waits
+    assert (left.writes, wait.on, wait.cluster) == ((), (DEPLOYMENTS, ObjectKey(HERE, "skr-webhook")), FAR)
+    assert not webhook.removal(World().view().on(FAR), world.settings, refused).is_due
 
 
 def test_a_cluster_that_cannot_be_read_is_not_taken_for_an_empty_one() -> None:

@@ -78,6 +78,10 @@ from stellwerk.operators.kyma.kyma.sync import (
     Shown,
 )
 from stellwerk.operators.kyma.module.resolution import Offers, Plan, as_module, is_offered, resolve
+from stellwerk.operators.kyma.settings import Settings
+from stellwerk.operators.kyma.watcher import certificates, webhook
+from stellwerk.operators.kyma.watcher.certificates import Removal
+from stellwerk.operators.kyma.watcher.webhook import WebhookPart
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control.step import (
@@ -119,8 +123,8 @@ class Reason(StrEnum):
     NOT_WRITTEN = "PatchStatus"
 
 
-_REASONS: Mapping[Part, Reason] = {Part.KYMA: Reason.NOT_MARKED, Part.STATUS: Reason.NOT_SHOWN}
-_PREFIXES: Mapping[Part, str] = {
+_REASONS: Mapping[str, Reason] = {Part.KYMA: Reason.NOT_MARKED, Part.STATUS: Reason.NOT_SHOWN}
+_PREFIXES: Mapping[str, str] = {
     Part.DEFINITIONS: "failed to sync CRDs to SKR: ",
     Part.CATALOG: "catalog sync: Could not apply ModuleTemplates: ",
 }
@@ -145,6 +149,9 @@ class KymaSettings:
     """Whether a Kyma has series of metrics."""
     hide_series: Callable[[Kyma], None] = lambda _: None
     """End them, although the Kyma is still there."""
+    watcher: Settings | None = None
+    """Of what reports changes in remote clusters; None: nothing is known of it. If it is disabled, what was installed
+    earlier goes with its Kyma."""
 
 
 class PullSecretMissing(Exception):
@@ -301,18 +308,30 @@ class _Pass:
         modules = tuple(plan.status for plan in plans if plan.status is not None)
         written = [write for plan in plans for write in self._module_writes(plan, modules)]
         copied = self._writes(Part.CATALOG, due.get(Part.CATALOG, ()), remote)
-        if written or copied:
+        watcher = self._watcher()
+        if written or copied or watcher.writes:
             draft = msgspec.structs.replace(kyma.status, modules=modules) if written else None
-            return Step(status=draft, writes=(*written, *copied), is_independent=True)
-        return self._rest(remote, spec, modules, hidden)
+            return Step(status=draft, writes=(*written, *copied, *watcher.writes), is_independent=True)
+        return self._rest(remote, spec, modules, hidden, watcher)
 
-    def _rest(self, remote: Remote, spec: KymaSpec, modules: Sequence[ModuleStatus], hidden: str) -> KymaStep:
+    def _watcher(self) -> WebhookPart:
+        settings = self.view.setting(KymaSettings).watcher
+        if settings is None or settings.disable_watcher:
+            return WebhookPart(holds=True)
+        return webhook.next_part(self.kyma, self.view, self.there, settings, self._part_refused(ConditionType.WEBHOOK))
+
+    def _rest(
+        self, remote: Remote, spec: KymaSpec, modules: Sequence[ModuleStatus], hidden: str, watcher: WebhookPart
+    ) -> KymaStep:
         """All is written: what was found is shown."""
-        holds = dict.fromkeys(_required(self.view), True)
-        findings = {**holds, ConditionType.CATALOG: not hidden}
+        found = {ConditionType.CATALOG: not hidden, ConditionType.WEBHOOK: watcher.holds}
+        findings = {each: found.get(each, True) for each in _required(self.view)}
         shown = status.processed(self.kyma, spec.channel, modules, findings, self.view.now)
+        if watcher.error:
+            ready = {**findings, ConditionType.MODULES: status.are_ready(modules)}
+            shown = status.failed(self.kyma, watcher.error, ready, self.view.now, modules)
         waits = [_wait(each) for each in modules if each.state not in (State.Ready, State.Unmanaged)]
-        return self._told(shown, remote, (*waits, *((Wait(hidden),) if hidden else ())))
+        return self._told(shown, remote, (*waits, *watcher.waits, *((Wait(hidden),) if hidden else ())))
 
     def _told(self, shown: KymaStatus, remote: Remote, waits: tuple[Wait, ...]) -> KymaStep:
         """The status here, then in the remote cluster; then the Kyma rests for a while."""
@@ -407,7 +426,7 @@ class _Pass:
         if plan.wanted is not None:
             yield Apply(MANIFESTS, plan.wanted, labels.FIELD_MANAGER, refused)
 
-    def _part_refused(self, part: Part) -> Refusal:
+    def _part_refused(self, part: Part | ConditionType) -> Refusal:
         """What it means if a part cannot be written: its condition is not True, and the Kyma is in Error."""
 
         def failure(message: str, error: StatusError | None) -> Failure:
@@ -453,20 +472,32 @@ def _leave(kyma: Kyma, view: View) -> KymaStep:
         return Step(status=deletion.deleting(kyma.status, str(error), view.now), waits=(Wait(str(error)),))
     remains = Remains(
         kyma=kyma,
+        has_certificate=_removal(UseCase.DELETE_CERTIFICATE, kyma, view, there).is_due,
         manifests=view.all(MANIFESTS_OF_KYMA, str(kyma.key), as_module),
         has_metrics=settings.has_series(kyma),
-        runtime=_runtime_remains(there, settings) if there is not None else None,
+        runtime=_runtime_remains(kyma, view, there) if there is not None else None,
     )
     if settings.is_deleted_as_before:
         return _former_step(remains, view, there)
     return _leaving_step(remains, view, there, settings)
 
 
-def _runtime_remains(there: View, settings: KymaSettings) -> RuntimeRemains:
-    ours = settings.is_deleted_as_before and any(map(catalog.is_ours, _entries(there)))
+def _removal(case: UseCase, kyma: Kyma, view: View, there: View | None) -> Removal:
+    """The end of what belongs to the watcher, on one of both sides. Raises NotKnown."""
+    watcher = view.setting(KymaSettings).watcher
+    if watcher is None:
+        return Removal()
+    if case is UseCase.DELETE_CERTIFICATE:
+        return certificates.removal(kyma.metadata.name, view, watcher, _refusal(case))
+    return webhook.removal(there, watcher, _refusal(case)) if there is not None else Removal()
+
+
+def _runtime_remains(kyma: Kyma, view: View, there: View) -> RuntimeRemains:
+    ours = view.setting(KymaSettings).is_deleted_as_before and any(map(catalog.is_ours, _entries(there)))
     definitions = _definitions(there)
     return RuntimeRemains(
         kyma=there.find(RUNTIME_KYMAS, labels.SKR_KYMA),
+        has_webhook=_removal(UseCase.DELETE_WEBHOOK, kyma, view, there).is_due,
         has_template_definition=_TEMPLATE_DEFINITION in definitions,
         has_meta_definition=_META_DEFINITION in definitions,
         has_kyma_definition=_KYMA_DEFINITION in definitions,
@@ -487,6 +518,9 @@ def _leaving_step(remains: Remains, view: View, there: View | None, settings: Ky
             return _done(case, _shown_deleting(remains, refused, there), status=shown)
         case UseCase.DELETE_MANIFESTS:
             return _done(case, *_deleted_manifests(remains, refused), status=shown)
+        case UseCase.DELETE_CERTIFICATE | UseCase.DELETE_WEBHOOK:
+            left = _removal(case, kyma, view, there)
+            return _done(case, *left.writes, status=shown) if left.writes else Step(status=shown, waits=left.waits)
         case UseCase.DELETE_RUNTIME_KYMA:
             assert there is not None, "the Kyma was seen"
             return _without(case, RUNTIME_KYMAS, _seen(remains), there, shown)
@@ -506,6 +540,12 @@ def _former_step(remains: Remains, view: View, there: View | None) -> KymaStep:
             return Step(writes=(Delete(RUNTIME_KYMAS, _seen(remains), refused, cluster=_of(there)),))
         case FormerUseCase.SET_STATE_DELETING:
             return Step(status=deletion.deleting(kyma.status, deletion.DELETING_MODULES, view.now))
+        case FormerUseCase.DELETE_WEBHOOK:
+            parts = [_removal(each, kyma, view, there) for each in (UseCase.DELETE_CERTIFICATE, UseCase.DELETE_WEBHOOK)]
+            return Step(
+                writes=tuple(write for each in parts for write in each.writes),
+                waits=tuple(wait for each in parts for wait in each.waits),
+            )
         case FormerUseCase.DELETE_CATALOG:
             assert there is not None, "the catalog was seen"
             ours = (each for each in _entries(there) if catalog.is_ours(each))
@@ -580,7 +620,9 @@ _CONDITIONS: Mapping[str, ConditionType] = {each.value: each for each in Conditi
 def _required(view: View) -> tuple[ConditionType, ...]:
     """The conditions of a Kyma."""
     own = (ConditionType.DEFINITIONS, ConditionType.MODULES, ConditionType.CATALOG)
-    return (*own, ConditionType.PULL_SECRET) if view.setting(KymaSettings).pull_secret else own
+    settings = view.setting(KymaSettings)
+    webhooks = (ConditionType.WEBHOOK,) if settings.watcher is not None and not settings.watcher.disable_watcher else ()
+    return (*own, *webhooks, *((ConditionType.PULL_SECRET,) if settings.pull_secret else ()))
 
 
 def _shown_findings(kyma: Kyma) -> dict[ConditionType, bool | None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar, TypeAlias, cast
 
@@ -51,6 +52,19 @@ _MARKS: Mapping[str, str] = {
     labels.PURPOSE_LABEL: labels.CERTIFICATE_PURPOSE,
     labels.MANAGED_BY_LABEL: labels.OPERATOR_NAME,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What is left: what to delete, and the end of what is awaited."""
+
+    writes: tuple[Write, ...] = ()
+    waits: tuple[Wait, ...] = ()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether anything is left."""
+        return bool(self.writes or self.waits)
 
 
 class NotInstalled(Exception):
@@ -169,9 +183,8 @@ def overdue(secrets: Iterable[CertificateSecret], settings: Settings, now: datet
             yield each.metadata.name.removesuffix(SUFFIX)
 
 
-def due(kyma: Kyma, view: View, refused: Refusal) -> tuple[Write, ...]:
+def due(kyma: Kyma, view: View, settings: Settings, refused: Refusal) -> tuple[Write, ...]:
     """What the certificate of a Kyma needs next. Raises NotInstalled, NotKnown."""
-    settings = view.setting(Settings)
     management = settings.cert_management
     collection, key = CERTIFICATES[management], key_of(kyma.metadata.name, settings)
     if not view.serves(collection):
@@ -182,7 +195,7 @@ def due(kyma: Kyma, view: View, refused: Refusal) -> tuple[Write, ...]:
     live, desired = view.find(collection, key), wanted(kyma, settings)
     if live is None or not (live.metadata.is_terminating or _is_as(desired, live)):
         return (Apply(collection, desired.body, labels.FINALIZER_MANAGER, refused, live),)
-    if live.metadata.is_terminating or not _is_outdated(live, view):
+    if live.metadata.is_terminating or not _is_outdated(live, view, settings):
         return ()
     if isinstance(live, GardenerCertificate):
         return (Patch(collection, cast("Certificate", live), {"spec": {"renew": True}}, refused),)
@@ -225,24 +238,21 @@ def wanted(kyma: Kyma, settings: Settings) -> Desired:
     return Desired.named(CERTIFICATES[settings.cert_management].resource, key, {"labels": {**_MARKS}}, spec=spec)
 
 
-def removal(kyma: str, view: View, refused: Refusal) -> tuple[tuple[Write, ...], tuple[Wait, ...]]:
-    """What removes the certificate of a Kyma, and what of it is awaited; both are empty if it is gone.
+def removal(kyma: str, view: View, settings: Settings, refused: Refusal) -> Removal:
+    """The end of the certificate of a Kyma. Raises NotKnown.
 
-    The Certificate goes first, since its issuer would make the Secret again. Raises NotKnown.
+    The Certificate goes first, since its issuer would make the Secret again.
     """
-    settings = view.setting(Settings)
-    collection, key = CERTIFICATES[settings.cert_management], key_of(kyma, settings)
-    certificate = view.find(collection, key)
-    if certificate is not None:
-        if not certificate.metadata.is_terminating:
-            return (Delete(collection, certificate, refused, "its Kyma is being deleted"),), ()
-        return (), (Wait((collection, key), f"{certificate.ref} is being deleted"),)
-    secret = view.find(CERTIFICATE_SECRETS, key)
-    if secret is None:
-        return (), ()
-    if not secret.metadata.is_terminating:
-        return (Delete(CERTIFICATE_SECRETS, secret, refused, "its Kyma is being deleted"),), ()
-    return (), (Wait((CERTIFICATE_SECRETS, key), f"{secret.ref} is being deleted"),)
+    key = key_of(kyma, settings)
+    writes: list[Write] = []
+    waits: list[Wait] = []
+    for collection in (CERTIFICATES[settings.cert_management], CERTIFICATE_SECRETS):
+        found = view.find(cast("Collection[Kind]", collection), key)
+        if found is not None and found.metadata.is_terminating:
+            waits.append(Wait((collection, key), f"{found.ref} is being deleted"))
+        elif found is not None:
+            writes.append(Delete(cast("Collection[Kind]", collection), found, refused, "its Kyma is being deleted"))
+    return Removal(tuple(writes), tuple(waits))
 
 
 def _common_name(kyma: Kyma) -> str:
@@ -275,13 +285,13 @@ def _is_as(desired: Desired, live: Certificate) -> bool:
     return skr.is_written(desired, live)
 
 
-def _is_outdated(live: Certificate, view: View) -> bool:
+def _is_outdated(live: Certificate, view: View, settings: Settings) -> bool:
     """Whether another certificate is to be requested, since the Gateway has got an authority after this one was issued.
 
     Not while one is requested already, and not right after an issuer has failed.
     """
     secret = view.find(CERTIFICATE_SECRETS, live.key)
-    gateway = view.find(GATEWAY_SECRETS, gateway_secret(view.setting(Settings)))
+    gateway = view.find(GATEWAY_SECRETS, gateway_secret(settings))
     added = added_at(gateway) if gateway is not None else None
     if added is None or secret is None or secret.begins is None:
         return False

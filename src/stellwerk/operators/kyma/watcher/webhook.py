@@ -44,6 +44,7 @@ from stellwerk.operators.kyma.watcher.certificates import (
     AuthoritySecret,
     CertificateSecret,
     NotInstalled,
+    Removal,
     decoded,
     fingerprint,
 )
@@ -112,12 +113,11 @@ class WebhookPart:
     """What makes the Kyma one in Error."""
 
 
-def next_part(kyma: Kyma, home: View, remote: View, refused: Refusal) -> WebhookPart:
+def next_part(kyma: Kyma, home: View, remote: View, settings: Settings, refused: Refusal) -> WebhookPart:
     """What the webhook of a Kyma needs next. What is not known here keeps no other part from its work."""
     try:
-        settings = home.setting(Settings)
         address = address_of(home, settings)
-        if writes := certificates.due(kyma, home, refused):
+        if writes := certificates.due(kyma, home, settings, refused):
             return WebhookPart(writes=writes)
         return _installed(_Ingredients(kyma, home, remote, settings, address), refused)
     except NotInstalled as problem:
@@ -126,11 +126,8 @@ def next_part(kyma: Kyma, home: View, remote: View, refused: Refusal) -> Webhook
         return WebhookPart(holds=None, waits=(Wait(str(missing)),))
 
 
-def removal(remote: View, settings: Settings, refused: Refusal) -> tuple[tuple[Write, ...], tuple[Wait, ...]]:
-    """What removes the webhook, and what of it is awaited; both are empty if it is gone. Raises NotKnown.
-
-    The API server stops calling it first.
-    """
+def removal(remote: View, settings: Settings, refused: Refusal) -> Removal:
+    """The end of the webhook. The API server stops calling it first. Raises NotKnown."""
     writes: list[Write] = []
     waits: list[Wait] = []
     for collection, key in reversed(_places(settings.sync_namespace)):
@@ -142,7 +139,7 @@ def removal(remote: View, settings: Settings, refused: Refusal) -> tuple[tuple[W
             waits.append(Wait((collection, key), what, cluster=remote.cluster))
         else:
             writes.append(Delete(collection, found, refused, "its Kyma is being deleted", cluster=remote.cluster))
-    return tuple(writes), tuple(waits)
+    return Removal(tuple(writes), tuple(waits))
 
 
 def address_of(home: View, settings: Settings) -> str:
