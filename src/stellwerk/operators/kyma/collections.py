@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from typing import Any
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace, Secret
 from stellwerk.api.istio import Gateway, VirtualService
+from stellwerk.apply.set.model.confirmation import Live, live_view
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured, metadata_of, unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.kyma import labels
@@ -28,6 +32,11 @@ ACCESS_SECRETS: Collection[PartialObjectMetadata] = Collection(metadata_of(Secre
 OTHER_SECRETS: Collection[PartialObjectMetadata] = Collection(metadata_of(Secret), labels=f"!{labels.KYMA_NAME_LABEL}")
 """One of them is the Secret that remote clusters get to pull images with."""
 HOME_DEFINITIONS: Collection[PartialObjectMetadata] = Collection(metadata_of(CustomResourceDefinition))
+
+DEPLOYER_SECRETS: Collection[PartialObjectMetadata] = Collection(
+    metadata_of(Secret), labels=f"{labels.MODULE_NAME_LABEL}=deployer"
+)
+"""Their data are for Secrets of the module of that name."""
 
 # ---- in remote clusters
 
@@ -53,6 +62,23 @@ RUNTIME_COLLECTIONS = (
 
 SIGNATURE_SECRETS: Collection[PartialObjectMetadata] = Collection(metadata_of(Secret), labels=labels.SIGNATURE_LABEL)
 """Public keys of publishers of modules. The label has the name of the signature."""
+
+
+HOME_COLLECTIONS: tuple[Collection[Any], ...] = (
+    KYMAS,
+    TEMPLATES,
+    METAS,
+    MANIFESTS,
+    WATCHERS,
+    GATEWAYS,
+    ROUTES,
+    ACCESS_SECRETS,
+    OTHER_SECRETS,
+    SIGNATURE_SECRETS,
+    DEPLOYER_SECRETS,
+    HOME_DEFINITIONS,
+)
+"""What passes read and write in the control plane."""
 
 
 def _kyma_of(metadata: ObjectMeta) -> Iterable[str]:
@@ -83,3 +109,33 @@ RUNTIME_TEMPLATES_EVERYWHERE = Index(RUNTIME_TEMPLATES, "all", lambda _: ("",))
 RUNTIME_METAS_EVERYWHERE = Index(RUNTIME_METAS, "all", lambda _: ("",))
 WATCHERS_IN = Index(WATCHERS, "namespace", lambda each: (each.metadata.namespace,))
 GATEWAYS_IN = Index(GATEWAYS, "namespace", lambda each: (each.metadata.namespace,))
+
+
+# ---- objects of modules, whose kinds no one knows before
+
+
+@cache
+def module_objects(resource: Resource) -> Collection[Live]:
+    """Objects of modules of one kind, in a remote cluster. Of Secrets, the metadata."""
+    return Collection(live_view(resource), labels=f"{labels.MANAGED_BY_LABEL}={labels.KYMA},{labels.PART_OF_LABEL}")
+
+
+@cache
+def module_resources(resource: Resource) -> Collection[PartialObjectMetadata]:
+    """The custom resources of a module, of the module and of its users, in a remote cluster."""
+    return Collection(metadata_of(resource), optional=True)
+
+
+@cache
+def every(collection: Collection[PartialObjectMetadata]) -> Index[PartialObjectMetadata]:
+    """All objects of a collection, under one value."""
+    return Index(collection, "every", lambda _: (ALL,), lambda _: (ALL,))
+
+
+ALL = "all"
+
+
+def is_of_modules(collection: Collection[Any]) -> bool:
+    """Whether a collection is one of those whose kinds modules bring."""
+    made = (module_objects(collection.resource), module_resources(collection.resource))
+    return any(each is collection for each in made)

@@ -20,7 +20,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control.queue import QueueClosed, WorkQueue
 from stellwerk.runtime.reading.known import ABSENT, Known, NotKnown, Present, Refused, Unknown
-from stellwerk.runtime.reading.loads import Load
+from stellwerk.runtime.reading.loads import LOADING, Load
 from stellwerk.runtime.reading.questions import Question, Wakes
 from stellwerk.runtime.supervision.backoff import Backoff
 
@@ -86,7 +86,7 @@ class Loads:
             return ABSENT if value is None else Present(cast("V", value))
         asked = self._asked.get(load)
         if asked is None or not asked.why:
-            return Unknown("it is being loaded")
+            return Unknown(LOADING)
         return Unknown(asked.why, asked.is_refused)
 
     def question(self, load: Load[Any]) -> Question:

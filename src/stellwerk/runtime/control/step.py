@@ -142,6 +142,8 @@ class Create(Generic[T]):
     refused: Refusal = field(compare=False)
     cluster: Kubeconfig | None = None
     """Where; None: in the cluster of the operator."""
+    field_manager: str = ""
+    """Empty: that of the operator."""
 
     @property
     def key(self) -> ObjectKey:
@@ -157,9 +159,10 @@ class Create(Generic[T]):
     async def perform(self, hands: Hands) -> None:
         """As `Write.perform`."""
         collection, place = self.collection, hands.at(self.cluster)
+        client = place.client.with_field_manager(self.field_manager) if self.field_manager else place.client
         try:
             # Whether an object of its name is ours is for the next decision to find out.
-            made = await conditional.ensure(place.client, collection.target, self.body, lambda _: False)
+            made = await conditional.ensure(client, collection.target, self.body, lambda _: False)
         except REFUSED as error:
             hands.fail(self.refused(str(error), error))
         if isinstance(made, Taken):

@@ -15,8 +15,11 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.discovery import ResourceMapper
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
-from stellwerk.runtime.reading.known import ABSENT, Known, NotKnown, Present
+from stellwerk.runtime.reading.known import ABSENT, Known, NotKnown, Present, Refused
 from stellwerk.runtime.reading.questions import Question
+
+LOADING = "it is being loaded"
+"""Why a value is not known that was only just asked for."""
 
 V = TypeVar("V")
 V_co = TypeVar("V_co", covariant=True)
@@ -137,13 +140,13 @@ class ServedKind:
         return f"where {self.cluster} serves {self.gvk}"
 
     async def fetch(self, client: Client) -> Resource | None:
-        """As `Load.fetch`; of the cluster itself, whatever `client` leads to."""
+        """As `Load.fetch`, of the cluster itself, whatever `client` leads to. Raises Refused if it serves none."""
         if self.mapper is None:
             return None
         try:
             return await self.mapper.resource(self.gvk)
         except NotServed as error:
-            raise NotKnown(self.about, str(error)) from None
+            raise Refused(str(error)) from None
 
     def size(self, value: Resource) -> int:
         """As `Load.size`. Names are shared by all clusters."""

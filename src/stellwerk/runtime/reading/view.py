@@ -238,7 +238,7 @@ class View:
         return cast("Known[A]", self._answers[load])
 
     def kind(self, gvk: GroupVersionKind) -> Known[Resource]:
-        """Where another cluster serves objects of a kind; Unknown while it serves none."""
+        """Where another cluster serves objects of a kind. Unknown, and refused, while it serves none."""
         assert self.others is not None, "an operator knows the kinds of its own cluster"
         built_in = discovery.built_in(gvk)
         return Present(built_in) if built_in is not None else self.load(self.others.kind(gvk))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Unstructured
-from stellwerk.operators.kyma.api_module import Manager
 from stellwerk.operators.kyma.api_status import State
-from stellwerk.operators.kyma.manifest.readiness import guessed_manager, missing_state, named_manager, state_of
+from stellwerk.operators.kyma.manifest.readiness import cause_of, may_be_manager, state_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DONE = "NewReplicaSetAvailable"
@@ -102,18 +102,20 @@ def test_a_daemon_set_is_ready_once_it_is_rolled_out_and_other_kinds_once_they_e
     assert state_of(workload("Sample", api="example.org/v1"), (), NOW) is State.Ready
 
 
-def test_the_first_workload_is_the_manager_unless_the_spec_names_one() -> None:
-    other = workload("Deployment", "foreign", api="example.org/v1")
-    first, second = workload("StatefulSet", "first"), workload("Deployment", "second")
-    objects = [other, workload("DaemonSet"), first, second]
-    named = Manager(group="apps", version="v1", kind="Deployment", namespace="a", name="second")
+@pytest.mark.parametrize(
+    ("group", "kind", "may"),
+    [
+        ("apps", "Deployment", True),
+        ("apps", "StatefulSet", True),
+        ("apps", "DaemonSet", False),
+        ("x.y", "Deployment", False),
+    ],
+)
+def test_a_deployment_or_a_stateful_set_may_be_the_manager(group: str, kind: str, may: bool) -> None:
+    assert may_be_manager(Resource(group, "v1", kind, "plural", True)) is may
 
-    assert guessed_manager(objects) is first
-    assert guessed_manager([other]) is None
-    assert named_manager(objects, named) is second
-    assert named_manager(objects[:3], named) is None
 
-
-def test_a_manager_that_the_spec_names_may_be_missing_for_a_minute() -> None:
-    assert missing_state(NOW, NOW + timedelta(seconds=59)) is State.Processing
-    assert missing_state(NOW, NOW + timedelta(seconds=60)) is State.Error
+def test_a_workload_that_fails_says_why() -> None:
+    failing = workload("Deployment", conditions=[{"type": "Progressing", "status": "False", "message": "no image"}])
+    assert cause_of(failing) == "no image"
+    assert cause_of(workload("StatefulSet")) == ""

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from stellwerk.apply.readiness.kstatus import ObjectStatus, judge
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Unstructured, dig
-from stellwerk.operators.kyma.api_module import Manager
 from stellwerk.operators.kyma.api_status import State
+from stellwerk.runtime import conditions
 
 MISSING_FOR = timedelta(minutes=1)
 """How long a manager that the spec names may be missing after the Manifest was created."""
@@ -21,20 +22,15 @@ _PROGRESSING = frozenset({_DONE, "FoundNewReplicaSet", "NewReplicaSetCreated", "
 _GUESSED = (("apps", "Deployment"), ("apps", "StatefulSet"))
 
 
-def guessed_manager(objects: Sequence[Unstructured]) -> Unstructured | None:
-    """The manager of a module whose spec names none: the first Deployment or StatefulSet, in the order of the layer."""
-    return next((each for each in objects if (each.gvk.group, each.gvk.kind) in _GUESSED), None)
+def may_be_manager(resource: Resource) -> bool:
+    """Whether the first object of this kind, in the order of the layer, is the manager if the spec names none."""
+    return (resource.group, resource.kind) in _GUESSED
 
 
-def named_manager(objects: Sequence[Unstructured], manager: Manager) -> Unstructured | None:
-    """The manager that the spec names, if it is among these objects."""
-    named = (manager.group, manager.version, manager.kind), (manager.namespace, manager.name)
-    return next((each for each in objects if (tuple(each.gvk), tuple(each.key)) == named), None)
-
-
-def missing_state(created: datetime, now: datetime) -> State:
-    """The state while the manager that the spec names is missing. `created`: when the Manifest was."""
-    return State.Processing if now - created < MISSING_FOR else State.Error
+def cause_of(manager: Unstructured) -> str:
+    """What the workload itself reports about its failure; empty if nothing."""
+    found = conditions.find(conditions.listed_in(manager.body), "Progressing")
+    return found.message if found is not None else ""
 
 
 def state_of(manager: Unstructured, pods: Sequence[Unstructured], now: datetime) -> State:

@@ -1,0 +1,192 @@
+"""The controllers of the lifecycle manager, added to a manager of the engine.
+
+All kinds share the caches of the control plane, the remote clusters with their caches, and what is loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Record
+from stellwerk.operators.kyma import labels
+from stellwerk.operators.kyma.api import Kyma, KymaStatus
+from stellwerk.operators.kyma.api_manifest import Manifest, ManifestStatus
+from stellwerk.operators.kyma.api_watcher import Watcher, WatcherStatus
+from stellwerk.operators.kyma.collections import HOME_COLLECTIONS, RUNTIME_COLLECTIONS, is_of_modules
+from stellwerk.operators.kyma.kyma.decide import KymaLogic, KymaSettings
+from stellwerk.operators.kyma.manifest.decide import ManifestLogic, ManifestSettings
+from stellwerk.operators.kyma.manifest.objects import DEPLOYER
+from stellwerk.operators.kyma.module.resolution import Offers
+from stellwerk.operators.kyma.module.windows import Policy
+from stellwerk.operators.kyma.settings import Settings
+from stellwerk.operators.kyma.sources.loads import Sources
+from stellwerk.operators.kyma.watcher.decide import WatcherLogic, WatcherSettings
+from stellwerk.runtime.cache.clusters import Cluster
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.cache.remote_clusters import Connect, RemoteClusters, RemoteLimits
+from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
+from stellwerk.runtime.control.executor import Deciding, InformerSources, Logic, RemoteSources
+from stellwerk.runtime.control.loads import Loads
+from stellwerk.runtime.control.memo import Memos
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reading.view import View
+from stellwerk.runtime.supervision.backoff import Backoff
+
+K = TypeVar("K", bound=Kind)
+S = TypeVar("S", bound=Record)
+
+MOST_CLUSTERS = 10_000
+"""All are of one namespace, and an administrator makes them: the bound is for mistakes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleManager:
+    """The parts that others may ask for."""
+
+    kymas: Deciding[Kyma, KymaStatus]
+    manifests: Deciding[Manifest, ManifestStatus]
+    watchers: Deciding[Watcher, WatcherStatus]
+    clusters: RemoteClusters[RemoteSources]
+
+
+def install(
+    manager: Manager,
+    settings: Settings,
+    *,
+    modules: Sources,
+    connect: Connect,
+    policy: Policy | None = None,
+    recorder: EventSink | None = None,
+) -> LifecycleManager:
+    """Give the lifecycle manager to a manager. `modules`: where they come from; `policy`: the maintenance windows.
+
+    `connect` opens clients for other clusters, whose writes pass the same fence as the manager's.
+    """
+    adding = _Adding.to(manager, settings, connect, recorder)
+    kymas = adding.kind(
+        KymaLogic(manager.clock),
+        (_of_kymas(settings, modules, policy),),
+        settings.max_concurrent_kyma_reconciles,
+    )
+    logic = ManifestLogic(manager.clock)
+    injects = DEPLOYER in settings.restricted_default_modules
+    manifests = adding.kind(
+        logic,
+        (modules, ManifestSettings(pull_secret=settings.skr_image_pull_secret, injects_data=injects)),
+        settings.max_concurrent_manifest_reconciles,
+        logic.memos,
+    )
+    watchers = adding.kind(
+        WatcherLogic(manager.clock),
+        (WatcherSettings(gateway_namespace=settings.istio_gateway_namespace),),
+        settings.max_concurrent_watcher_reconciles,
+    )
+    return LifecycleManager(kymas, manifests, watchers, adding.clusters)
+
+
+def _of_kymas(settings: Settings, modules: Sources, policy: Policy | None) -> KymaSettings:
+    def offers(view: View) -> Offers:
+        return Offers(
+            component=partial(modules.component, view),
+            windows=policy,
+            least_window=settings.min_maintenance_window_size,
+            restricted=frozenset(settings.restricted_default_modules),
+            sync_namespace=settings.sync_namespace,
+        )
+
+    return KymaSettings(
+        offers=offers,
+        pull_secret=settings.skr_image_pull_secret,
+        success_interval=settings.kyma_requeue_success_interval,
+        warning_interval=settings.kyma_requeue_warning_interval,
+        busy_interval=settings.kyma_requeue_busy_interval,
+        is_deleted_as_before=settings.enable_legacy_kyma_deletion,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """Makes the caches of the control plane, which are of its namespace."""
+
+    manager: Manager
+
+    def informer(self, target: Any, *, labels: str = "", fields: str = "", optional: bool = False) -> Informer[Any]:
+        return self.manager.informer(target, namespace=HOME, labels=labels, fields=fields, optional=optional)
+
+
+HOME = labels.KCP_NAMESPACE
+
+
+@dataclass(frozen=True, slots=True)
+class _Adding:
+    """What all controllers have in common."""
+
+    manager: Manager
+    client: Client
+    sources: InformerSources
+    clusters: RemoteClusters[RemoteSources]
+    loads: Loads
+    backoff: Backoff
+    recorder: EventSink | None
+
+    @classmethod
+    def to(cls, manager: Manager, settings: Settings, connect: Connect, recorder: EventSink | None) -> _Adding:
+        client, clock = manager.client.with_field_manager(labels.FIELD_MANAGER), manager.clock
+        sources = InformerSources(_Here(manager), HOME_COLLECTIONS)
+
+        def build(cluster: Cluster, _: object) -> RemoteSources:
+            return RemoteSources(cluster, RUNTIME_COLLECTIONS, is_of_modules)
+
+        clusters = RemoteClusters(
+            manager.home,
+            connect=connect,
+            build=build,
+            clock=clock,
+            border=manager.border,
+            field_manager=labels.FIELD_MANAGER,
+            limits=RemoteLimits(clusters=MOST_CLUSTERS, clusters_of_namespace=MOST_CLUSTERS),
+            on_trouble=RemoteSources.note,
+            on_gone=manager.metrics.forget_host,
+        )
+        manager.add_server("remote clusters", clusters)
+        loads = Loads(client, clock, sources.wakes)
+        manager.add_controller(loads)
+        first, longest = settings.failure_base_delay.total_seconds(), settings.failure_max_delay.total_seconds()
+        return cls(manager, client, sources, clusters, loads, Backoff(first, longest), recorder)
+
+    def kind(
+        self, logic: Logic[K, S], settings: tuple[object, ...], workers: int, memos: Memos[Any] | None = None
+    ) -> Deciding[K, S]:
+        """Add the controller of a kind."""
+        clock, informer = self.manager.clock, self.sources.informer(logic.collection)
+        engine: Deciding[K, S] = Deciding(
+            logic=logic,
+            sources=self.sources,
+            client=self.client,
+            clock=clock,
+            settings=settings,
+            loads=self.loads,
+            clusters=self.clusters,
+        )
+        controller: Controller[K, S] = Controller(
+            logic.collection.resource.kind,
+            informer,
+            engine,
+            write_status=StatusWriter(client=self.client, clock=clock),
+            memos=memos,
+            workers=workers,
+            backoff=self.backoff,
+            tenant_of=str,
+            recorder=self.recorder,
+            metrics=self.manager.metrics,
+            clock=clock,
+        )
+        controller.ignore_updates(only_status_changed)
+        engine.serve(controller)
+        self.manager.add_controller(controller)
+        return engine

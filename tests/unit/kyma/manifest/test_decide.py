@@ -1,0 +1,521 @@
+"""What a Manifest needs next, on worlds of plain values."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from stellwerk.api.core import Secret
+from stellwerk.apply.set.model.confirmation import Live
+from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.kube.client import discovery
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured, dig
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.kyma import labels
+from stellwerk.operators.kyma.api import Kyma
+from stellwerk.operators.kyma.api_manifest import InstallInfo, Manifest, ManifestSpec, ManifestStatus, SyncedResource
+from stellwerk.operators.kyma.api_module import Manager
+from stellwerk.operators.kyma.api_status import State
+from stellwerk.operators.kyma.collections import (
+    ACCESS_SECRETS,
+    KYMAS,
+    MANIFESTS,
+    module_objects,
+    module_resources,
+)
+from stellwerk.operators.kyma.manifest.decide import ManifestLogic, ManifestSettings
+from stellwerk.operators.kyma.manifest.objects import DISCLAIMER
+from stellwerk.operators.kyma.manifest.writes import ApplyModule, Together
+from stellwerk.operators.kyma.sources.descriptors import ModuleObjects
+from stellwerk.operators.kyma.sources.links import Links
+from stellwerk.operators.kyma.sources.loads import InlineObjects, Sources
+from stellwerk.runtime.cache.remote_clusters import Kubeconfig
+from stellwerk.runtime.conditions import is_true
+from stellwerk.runtime.control.executor import Course, rehearse
+from stellwerk.runtime.control.step import Create, Delete, Patch, Write
+from stellwerk.runtime.reading.loads import PlainLoads, SecretData, ServedKind
+from stellwerk.runtime.reading.questions import PlainSource
+from stellwerk.runtime.reading.view import Overlay, PlainClusters, PlainSources, View
+from stellwerk.testing.clock import FakeClock
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+NAME, KYMA = "k-template-operator-1", "k"
+LOGIN = ObjectKey(labels.KCP_NAMESPACE, "login")
+SOURCES = Sources(None, cast("Links", None))
+FAR = Kubeconfig(LOGIN, b"far")
+SAMPLE = Resource("operator.example.org", "v1", "Sample", "samples", True)
+MODULE = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: ours}
+data: {colour: red}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader, namespace: astray}
+rules: []
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: manager}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: m, image: "registry.example.org/x/manager:1.0"}]}
+"""
+DEFINITION = """
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: samples.operator.example.org}
+spec:
+  group: operator.example.org
+  scope: Namespaced
+  names: {kind: Sample, plural: samples}
+  versions: [{name: v1, served: true, storage: true}]
+---
+apiVersion: operator.example.org/v1
+kind: Sample
+metadata: {name: example, namespace: ours}
+"""
+
+
+def built_in(api_version: str, kind: str) -> Resource:
+    found = discovery.built_in(GroupVersionKind.parse(api_version, kind))
+    assert found is not None
+    return found
+
+
+CONFIG_MAPS, DEPLOYMENTS, ROLES = (
+    built_in("v1", "ConfigMap"),
+    built_in("apps/v1", "Deployment"),
+    built_in("rbac.authorization.k8s.io/v1", "ClusterRole"),
+)
+SYNCED = (
+    SyncedResource(group="", version="v1", kind="ConfigMap", name="settings", namespace="ours"),
+    SyncedResource(group="apps", version="v1", kind="Deployment", name="manager", namespace="default"),
+    SyncedResource(group="rbac.authorization.k8s.io", version="v1", kind="ClusterRole", name="reader", namespace=""),
+)
+FINALIZERS = (labels.MANIFEST_FINALIZER, labels.LABEL_REMOVAL_FINALIZER)
+
+
+def manifest(text: str = MODULE, **changes: Any) -> Manifest:
+    """A Manifest of the module, five minutes old at most."""
+    digest = InlineObjects(text).digest
+    metadata: dict[str, Any] = {
+        "name": NAME,
+        "namespace": labels.KCP_NAMESPACE,
+        "uid": "m1",
+        "generation": 1,
+        "creation_timestamp": NOW - timedelta(seconds=30),
+        "labels": {labels.KYMA_NAME_LABEL: KYMA, labels.MODULE_NAME_LABEL: "template-operator"},
+        "annotations": {},
+        **{
+            key: changes.pop(key)
+            for key in ("labels", "annotations", "finalizers", "deletion_timestamp", "creation_timestamp")
+            if key in changes
+        },
+    }
+    source: JsonObject = {"type": "raw-inline", "manifest": text}
+    status = changes.pop("status", ManifestStatus())
+    spec = ManifestSpec(install=InstallInfo(name="raw-manifest", source=source), version="1.0.0", **changes)
+    del digest
+    return Manifest(metadata=ObjectMeta(**metadata), spec=spec, status=status)
+
+
+def installed(text: str = MODULE, **changes: Any) -> Manifest:
+    """A Manifest whose objects are listed and whose layer was applied."""
+    return manifest(
+        text,
+        **{
+            "finalizers": FINALIZERS,
+            "annotations": {labels.SYNCED_LAYER_ANNOTATION: InlineObjects(text).digest},
+            "status": ManifestStatus(state=State.Processing, synced=SYNCED),
+            **changes,
+        },
+    )
+
+
+def leaving(**changes: Any) -> Manifest:
+    return installed(**{"deletion_timestamp": NOW, **changes})
+
+
+def live(resource: Resource, name: str, namespace: str = "", **body: Any) -> Unstructured:
+    """An object of the module as it is in the remote cluster."""
+    metadata: dict[str, Any] = {
+        "name": name,
+        "uid": f"uid-{name}",
+        "labels": {labels.MANAGED_BY_LABEL: labels.KYMA, labels.PART_OF_LABEL: labels.PART_OF},
+        "annotations": {labels.OWNED_BY_ANNOTATION: f"{labels.KCP_NAMESPACE}/{NAME}"},
+        **({"namespace": namespace} if namespace else {}),
+        **body.pop("metadata", {}),
+    }
+    return Unstructured.of({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **body})
+
+
+EVERYTHING = (
+    (CONFIG_MAPS, live(CONFIG_MAPS, "settings", "ours")),
+    (DEPLOYMENTS, live(DEPLOYMENTS, "manager", "default")),
+    (ROLES, live(ROLES, "reader")),
+)
+
+
+@dataclass
+class World:
+    """Both clusters."""
+
+    kyma: Kyma | None = field(
+        default_factory=lambda: Kyma(metadata=ObjectMeta(name=KYMA, namespace=labels.KCP_NAMESPACE, uid="k1"))
+    )
+    has_login: bool = True
+    there: list[tuple[Resource, Live]] = field(default_factory=list)
+    resources: list[tuple[Resource, PartialObjectMetadata]] = field(default_factory=list)
+    served: tuple[Resource, ...] = ()
+    texts: tuple[str, ...] = (MODULE,)
+    trouble: str = ""
+    pull_secret: str = ""
+    now: datetime = NOW
+
+    def course(self, subject: Manifest) -> Course[ManifestStatus]:
+        return rehearse(ManifestLogic(FakeClock()), subject, partial(self.view, subject))
+
+    def view(self, subject: Manifest, overlay: Overlay) -> View:
+        home = PlainSources().add(KYMAS, PlainSource([self.kyma] if self.kyma is not None else []))
+        home.add(MANIFESTS, PlainSource([subject]))
+        metadata = ObjectMeta(
+            name=LOGIN.name, namespace=LOGIN.namespace, resource_version="7", labels={labels.KYMA_NAME_LABEL: KYMA}
+        )
+        home.add(ACCESS_SECRETS, PlainSource([PartialObjectMetadata(metadata=metadata)] if self.has_login else []))
+        secret = Secret(metadata=metadata, data={"config": base64.b64encode(FAR.content).decode()})
+        loads: dict[Any, Any] = {SecretData(LOGIN, "7"): secret}
+        loads.update({InlineObjects(text): ModuleObjects.of(text) for text in self.texts})
+        loads.update({ServedKind("", each.gvk): each for each in self.served})
+        far = PlainSources(self.trouble)
+        for resource in {each for each, _ in self.there}:
+            found = [obj for each, obj in self.there if each == resource]
+            far.add(module_objects(resource), PlainSource(found))
+        for resource in {each for each, _ in self.resources}:
+            far.add(module_resources(resource), PlainSource([obj for each, obj in self.resources if each == resource]))
+        return View(
+            sources=home,
+            now=self.now,
+            settings=(SOURCES, ManifestSettings(pull_secret=self.pull_secret)),
+            overlay=overlay,
+            loads=PlainLoads(loads),
+            clusters=PlainClusters({FAR: far}),
+        )
+
+
+def operation(status: ManifestStatus) -> str:
+    return status.last_operation.operation if status.last_operation is not None else ""
+
+
+def flat(writes: Iterable[Write]) -> list[Write]:
+    return [each for write in writes for each in (flat(write.writes) if isinstance(write, Together) else [write])]
+
+
+def applied(course: Course[ManifestStatus]) -> tuple[DesiredObject, ...]:
+    """The objects of the only apply."""
+    (apply,) = [each for each in course.writes if isinstance(each, ApplyModule)]
+    return apply.objects.wanted
+
+
+def deleted(course: Course[ManifestStatus]) -> list[str]:
+    return [each.seen.metadata.name for each in flat(course.writes) if isinstance(each, Delete)]
+
+
+# ---- install
+
+
+def test_a_new_manifest_gets_finalizers_lists_its_objects_and_then_applies_them() -> None:
+    course = World().course(manifest())
+    first, *rest = course.writes
+    assert isinstance(first, Patch)
+    assert first.fields == {
+        "metadata": {
+            "finalizers": [*FINALIZERS],
+            "annotations": {labels.SYNCED_LAYER_ANNOTATION: InlineObjects(MODULE).digest},
+        }
+    }
+    assert [type(each).__name__ for each in rest] == ["ApplyModule"]
+    listed = next(number for number, step in enumerate(course.steps) if step.status and step.status.synced == SYNCED)
+    applied = next(number for number, step in enumerate(course.steps) if rest[0] in step.writes)
+    assert listed < applied, "a crash in between leaves nothing that is not listed"
+    assert course.status.state is State.Processing
+    assert is_true(course.status.conditions, "Resources")
+
+
+def test_a_module_whose_manager_works_is_ready_and_needs_nothing_more() -> None:
+    course = World().course(manifest())
+    applied = course.writes[-1]
+    overlay = Overlay()
+    applied.rehearse(overlay, NOW)
+    there: list[tuple[Resource, Live]] = []
+    for collection, objects in overlay.on(FAR).answers.items():
+        for each in objects.values():
+            body = {**each.body, "metadata": msgspec.to_builtins(each.metadata)}
+            if collection.resource == DEPLOYMENTS:
+                body["metadata"] = {**body["metadata"], "generation": 1}
+                conditions = [
+                    {"type": kind, "status": "True", "reason": "NewReplicaSetAvailable"}
+                    for kind in ("Progressing", "Available")
+                ]
+                body["status"] = {"observedGeneration": 1, "conditions": conditions}
+            there.append((collection.resource, Unstructured(body, each.metadata)))
+    world = World(there=there)
+    course = world.course(installed())
+    assert course.writes == []
+    assert (course.status.state, operation(course.status)) == (State.Ready, "resources are ready")
+    assert is_true(course.status.conditions, "Installation")
+    again = world.course(installed(status=course.status))
+    assert (again.writes, again.status) == ([], course.status)
+
+
+def test_the_objects_carry_the_marks_of_kyma_and_their_namespaces() -> None:
+    course = World().course(installed())
+    bodies = {each.desired.key.name: each.desired.body for each in applied(course)}
+    assert dig(bodies["manager"], "metadata", "namespace") == "default"
+    assert dig(bodies["reader"], "metadata", "namespace") is None
+    for body in bodies.values():
+        assert dig(body, "metadata", "labels") == {
+            labels.MANAGED_BY_LABEL: "kyma",
+            labels.COMPONENT_LABEL: NAME,
+            labels.PART_OF_LABEL: "Kyma",
+        }
+        assert dig(body, "metadata", "annotations") == {
+            labels.OWNED_BY_ANNOTATION: f"kcp-system/{NAME}",
+            labels.DISCLAIMER_ANNOTATION: DISCLAIMER,
+        }
+
+
+def test_images_are_those_of_the_landscape_and_workloads_get_the_pull_secret() -> None:
+    image = "local.example.org/y/manager:1.0@sha256:" + "0" * 64
+    subject = installed(localized_images=(image,))
+    course = World(pull_secret="pull").course(subject)
+    body = next(each.desired.body for each in applied(course) if each.desired.key.name == "manager")
+    pod = dig(body, "spec", "template", "spec")
+    assert dig(pod, "imagePullSecrets") == [{"name": "pull"}]
+    assert dig(pod, "containers") == [
+        {"name": "m", "image": image, "env": [{"name": "SKR_IMG_PULL_SECRET", "value": "pull"}]}
+    ]
+
+
+def test_custom_resources_wait_until_their_definition_is_established() -> None:
+    world = World(texts=(MODULE + DEFINITION,))
+    course = world.course(manifest(MODULE + DEFINITION))
+    assert "Sample" not in {each.address.resource.kind for each in applied(course)}
+    assert operation(course.status) == (
+        "waiting for resources to become ready: the API server begins to serve samples.operator.example.org"
+    )
+
+
+def test_a_kind_that_the_cluster_does_not_serve_holds_back_no_other_object() -> None:
+    text = MODULE + "---\napiVersion: a.b/v1\nkind: Unknown\nmetadata: {name: x}\n"
+    course = World(texts=(text,)).course(manifest(text))
+    assert [type(each).__name__ for each in course.writes] == ["Patch", "ApplyModule"]
+    assert (course.status.state, operation(course.status)) == (State.Error, "the API server serves no a.b/v1 Unknown")
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        pytest.param("apiVersion: v1\nkind: ConfigMap\nmetadata: {}\n", "has no metadata.name", id="no name"),
+        pytest.param(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {b: 1}}\n", "is not text", id="number"
+        ),
+    ],
+)
+def test_a_module_that_cannot_be_rendered_is_an_error_with_its_cause(text: str, cause: str) -> None:
+    course = World(texts=(text,)).course(manifest(text))
+    assert course.writes == []
+    assert course.status.state is State.Error
+    assert cause in operation(course.status)
+
+
+# ---- what leaves a module
+
+
+def test_objects_that_a_new_layer_does_not_have_go_before_it_is_applied() -> None:
+    former = SyncedResource(group="", version="v1", kind="ConfigMap", name="former", namespace="ours")
+    subject = installed(
+        annotations={labels.SYNCED_LAYER_ANNOTATION: "sha256:former"},
+        status=ManifestStatus(state=State.Ready, synced=(former,)),
+    )
+    course = World(there=[(CONFIG_MAPS, live(CONFIG_MAPS, "former", "ours"))]).course(subject)
+    assert deleted(course) == ["former"]
+    assert not [each for each in course.writes if isinstance(each, ApplyModule)]
+    assert former in course.status.synced
+    gone = World().course(msgspec.structs.replace(subject, status=course.status))
+    assert [type(each).__name__ for each in gone.writes] == ["ApplyModule", "Patch"], "the new layer is noted last"
+    assert gone.status.synced == SYNCED
+
+
+def test_nothing_is_deleted_if_the_same_layer_lacks_objects() -> None:
+    former = SyncedResource(group="", version="v1", kind="ConfigMap", name="former", namespace="ours")
+    subject = installed(status=ManifestStatus(state=State.Ready, synced=(*SYNCED, former)))
+    course = World(there=[(CONFIG_MAPS, live(CONFIG_MAPS, "former", "ours"))]).course(subject)
+    assert course.writes == []
+    assert course.status.state is State.Warning
+    assert operation(course.status).startswith("resource syncTarget diff detected but in same oci layer")
+    assert former in course.status.synced
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [{"labels": {}}, {"annotations": {labels.OWNED_BY_ANNOTATION: "kcp-system/another"}}],
+    ids=["bare", "of another"],
+)
+def test_an_object_that_is_not_ours_any_more_stays(marks: dict[str, Any]) -> None:
+    former = SyncedResource(group="", version="v1", kind="ConfigMap", name="former", namespace="ours")
+    subject = leaving(status=ManifestStatus(state=State.Ready, synced=(former,)))
+    course = World(there=[(CONFIG_MAPS, live(CONFIG_MAPS, "former", "ours", metadata=marks))]).course(subject)
+    assert deleted(course) == []
+
+
+# ---- whose it is
+
+
+def test_a_manifest_without_its_kyma_is_an_orphan_and_its_objects_stay() -> None:
+    course = World(kyma=None, there=[*EVERYTHING]).course(installed())
+    assert (course.writes, course.status.state) == ([], State.Error)
+    assert operation(course.status).startswith("orphaned manifest detected: parent Kyma does not exist")
+
+
+@pytest.mark.parametrize(
+    ("age", "mandatory", "is_orphan"), [(299, False, False), (300, False, True), (300, True, False)]
+)
+def test_a_manifest_that_its_kyma_does_not_know_is_an_orphan_after_five_minutes(
+    age: int, mandatory: bool, is_orphan: bool
+) -> None:
+    marks = {labels.KYMA_NAME_LABEL: KYMA, **({labels.MANDATORY_MODULE_LABEL: "true"} if mandatory else {})}
+    subject = manifest(creation_timestamp=NOW - timedelta(seconds=age), labels=marks)
+    course = World().course(subject)
+    assert (course.writes == []) is is_orphan
+    assert ("not referenced in Kyma status" in operation(course.status)) is is_orphan
+
+
+def test_a_manifest_that_is_to_be_left_alone_needs_nothing_even_if_it_is_deleted() -> None:
+    marks = {labels.KYMA_NAME_LABEL: KYMA, labels.SKIP_RECONCILIATION_LABEL: "true"}
+    for subject in (manifest(labels=marks), leaving(labels=marks)):
+        course = World().course(subject)
+        assert (course.writes, course.status) == ([], subject.status)
+
+
+def test_a_missing_login_is_an_error_and_a_silent_cluster_names_its_cause() -> None:
+    assert "access secret not found" in operation(World(has_login=False).course(manifest()).status)
+    course = World(trouble="it does not answer").course(installed())
+    assert (course.writes, course.status.state) == ([], State.Error)
+    assert "it does not answer" in operation(course.status)
+
+
+# ---- the default custom resource
+
+DEFAULT: JsonObject = {
+    "apiVersion": "operator.example.org/v1",
+    "kind": "Sample",
+    "metadata": {"name": "s", "namespace": "ours"},
+}
+
+
+def a_resource(name: str, namespace: str = "ours", finalizers: tuple[str, ...] = ()) -> PartialObjectMetadata:
+    metadata = ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}", finalizers=finalizers)
+    return PartialObjectMetadata(metadata=metadata)
+
+
+def test_the_default_custom_resource_is_created_once() -> None:
+    subject = manifest(resource=DEFAULT)
+    course = World(served=(SAMPLE,)).course(subject)
+    (create,) = [each for each in course.writes if isinstance(each, Create)]
+    assert (create.body, create.field_manager) == (DEFAULT, labels.RESOURCE_MANAGER)
+    assert is_true(course.status.conditions, "ModuleCR")
+    after = installed(resource=DEFAULT, finalizers=(*FINALIZERS, labels.RESOURCE_FINALIZER), status=course.status)
+    again = World(served=(SAMPLE,), there=[*EVERYTHING]).course(after)
+    assert not [each for each in again.writes if isinstance(each, Create)], "its users have deleted it"
+
+
+def test_a_policy_that_ignores_it_creates_none() -> None:
+    course = World(served=(SAMPLE,)).course(manifest(resource=DEFAULT, custom_resource_policy="Ignore"))
+    assert not [each for each in course.writes if isinstance(each, Create)]
+    assert [each.type for each in course.status.conditions] == ["Resources", "Installation"]
+
+
+# ---- leaving
+
+
+def test_a_module_goes_with_its_workload_last_and_then_its_finalizers() -> None:
+    course = World(there=[*EVERYTHING]).course(leaving())
+    assert deleted(course) == ["settings", "manager", "reader"] or set(deleted(course)) == {
+        "settings",
+        "manager",
+        "reader",
+    }
+    gone = World().course(leaving())
+    (patch,) = gone.writes
+    assert isinstance(patch, Patch)
+    assert patch.fields == {"metadata": {"finalizers": []}}
+
+
+def test_users_custom_resources_keep_everything() -> None:
+    subject = leaving(resource=DEFAULT)
+    world = World(there=[*EVERYTHING], served=(SAMPLE,), resources=[(SAMPLE, a_resource("theirs", "elsewhere"))])
+    course = world.course(subject)
+    assert (course.writes, course.status.state) == ([], State.Deleting)
+    assert operation(course.status) == "waiting for module crs deletion: 1 Sample: elsewhere/theirs"
+
+
+def test_the_default_custom_resource_goes_first() -> None:
+    subject = leaving(resource=DEFAULT)
+    world = World(there=[*EVERYTHING], served=(SAMPLE,), resources=[(SAMPLE, a_resource("s", finalizers=("theirs",)))])
+    course = world.course(subject)
+    assert deleted(course)[0] == "s"
+    assert not set(deleted(course)) & {"settings", "manager", "reader"}
+    assert course.status.state is State.Deleting
+    assert "held by its finalizers theirs" in operation(course.status)
+
+
+def test_without_a_login_all_finalizers_go_and_a_silent_cluster_keeps_them() -> None:
+    (patch,) = World(has_login=False).course(leaving()).writes
+    assert isinstance(patch, Patch)
+    course = World(trouble="it does not answer").course(leaving())
+    assert (course.writes, course.status.state) == ([], State.Error)
+
+
+def test_finalizers_of_others_are_named() -> None:
+    course = World().course(leaving(finalizers=(*FINALIZERS, "example.org/theirs")))
+    (patch,) = course.writes
+    assert isinstance(patch, Patch)
+    assert patch.fields == {"metadata": {"finalizers": ["example.org/theirs"]}}
+    assert operation(course.status) == "waiting as other finalizers are present: ['example.org/theirs']"
+
+
+# ---- unmanaged
+
+
+def test_an_unmanaged_module_loses_our_marks_and_keeps_its_objects() -> None:
+    unmanaged = {labels.IS_UNMANAGED_ANNOTATION: "true"}
+    course = World(there=[*EVERYTHING[:2]]).course(installed(annotations=unmanaged))
+    patches = [each for each in flat(course.writes) if isinstance(each, Patch)]
+    bare = {"metadata": {"labels": {labels.MANAGED_BY_LABEL: None, labels.WATCHED_BY_LABEL: None}}}
+    assert [each.fields for each in patches[:2]] == [bare, bare], "the third is gone, and holds nothing up"
+    assert deleted(course) == [NAME]
+    (last,) = World().course(leaving(annotations=unmanaged)).writes
+    assert isinstance(last, Patch)
+    assert last.fields == {"metadata": {"finalizers": []}}
+
+
+def test_the_manager_that_the_spec_names_may_be_missing_for_a_minute() -> None:
+    manager = Manager(group="apps", version="v1", kind="Deployment", namespace="ours", name="other")
+    for age, state in ((59, State.Processing), (60, State.Error)):
+        subject = installed(manager=manager, creation_timestamp=NOW - timedelta(seconds=age))
+        course = World().course(subject)
+        assert course.status.state is state
+        assert "Deployment ours/other does not exist" in operation(course.status)
