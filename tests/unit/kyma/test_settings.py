@@ -53,6 +53,7 @@ DEFAULTS = ARGUMENTS.split()
 OURS = {
     *("without-registry", "raw-manifest-links", "module-signatures", "layer-cache-dir", "layer-cache-mib"),
     *("disable-watcher", "enable-purge-finalizer"),
+    *("module-rollout-at-once", "module-rollout-stop-share", "module-rollout-patience"),
     *("listener-client-authority", "listener-tls-folder", "listener-wakes-per-second"),
 }
 

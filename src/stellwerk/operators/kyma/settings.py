@@ -133,6 +133,9 @@ class Settings:
     mandatory_module_deletion_requeue_success_interval: timedelta = timedelta(seconds=30)
     watcher_requeue_success_interval: timedelta = timedelta(minutes=1)
     module_upgrade_rollout_max_delay: timedelta = timedelta(minutes=5)
+    module_rollout_at_once: int = 0
+    module_rollout_stop_share: float = 0.1
+    module_rollout_patience: timedelta = timedelta(minutes=10)
     disable_watcher: bool = False
     istio_namespace: str = labels.ISTIO_NAMESPACE
     istio_gateway_name: str = "klm-watcher"
@@ -470,6 +473,22 @@ TABLE = SettingsTable(
             "Over which time the Kymas of a channel get a new version; 0: at once.",
         ),
         Setting(
+            "module_rollout_at_once",
+            parsers.number(0, 100_000),
+            "How many clusters get a new version of a module at a time, those of Kymas with the canary label first; 0: "
+            "as many as there are.",
+        ),
+        Setting(
+            "module_rollout_stop_share",
+            _fraction(1),
+            "If a larger share of clusters has failed, no further one gets the version, until the rollout is resumed.",
+        ),
+        Setting(
+            "module_rollout_patience",
+            parsers.positive_duration,
+            "A cluster has failed if it takes longer than this to get the version.",
+        ),
+        Setting(
             "disable_watcher",
             bool,
             "Neither receive reports of remote clusters, nor install anything there that sends some.",
@@ -590,5 +609,5 @@ All of them are flags of `stellwerk run kyma`, or environment variables where a 
 as in Go: `90s`, `5m`, `1440h`. Lists are separated by commas.""",
 )
 """Those of ours are `without_registry`, `raw_manifest_links`, `module_signatures`, `layer_cache_dir`,
-`layer_cache_mib`, `disable_watcher`, `enable_purge_finalizer`, `listener_client_authority`, `listener_tls_folder` and
-`listener_wakes_per_second`."""
+`layer_cache_mib`, `disable_watcher`, `enable_purge_finalizer`, `listener_client_authority`, `listener_tls_folder`,
+`listener_wakes_per_second` and those that begin with `module_rollout`."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from stellwerk.api.core import ConfigMap
 from stellwerk.operators.kyma.api import Kyma
 from stellwerk.operators.kyma.api_manifest import Manifest
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
@@ -51,3 +52,10 @@ def a_meta(module: str, mandatory: str = "", labels: Any = None, **channels: str
 def a_manifest(name: str, *, labels: Any = None, **fields: Any) -> Manifest:
     """A Manifest."""
     return msgspec.convert({"metadata": metadata(name, labels=labels or {}, **fields)}, Manifest)
+
+
+def a_rollout(template: str, *, state: str = "Running", done: int = 0, **turns: Any) -> ConfigMap:
+    """The ConfigMap of the rollout of a version, with turns by Kyma."""
+    data = {"state": state, "done": str(done), "forgiven": "0", "turns": msgspec.json.encode(turns).decode()}
+    meta = metadata(f"rollout-{template}", labels={f"{PREFIX}/rollout": template.partition("-")[0]})
+    return msgspec.convert({"metadata": meta, "data": data}, ConfigMap)

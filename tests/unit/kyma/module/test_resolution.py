@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, cast
 
 import msgspec
 import pytest
-from tests.unit.kyma.kyma.worlds import DELETED, HOME, PREFIX, a_kyma, a_meta, a_template
+from tests.unit.kyma.kyma.worlds import DELETED, HOME, PREFIX, a_kyma, a_meta, a_rollout, a_template
 
+from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import JsonObject, Unreadable
 from stellwerk.operators.kyma.api import Kyma, ModuleStatus
 from stellwerk.operators.kyma.api_manifest import InstallInfo, Manifest
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleReleaseMetaSpec, ModuleTemplate
 from stellwerk.operators.kyma.collections import MANIFESTS, METAS, TEMPLATES
+from stellwerk.operators.kyma.fleet.rollout import ROLLOUTS
 from stellwerk.operators.kyma.mandatory.modules import version_of
 from stellwerk.operators.kyma.module.resolution import Component, Offers, Plan, is_offered, manifest_name, resolve
 from stellwerk.operators.kyma.module.windows import OneWindow, Policy, Window
@@ -64,6 +66,7 @@ class World:
     labels: dict[str, str] = field(default_factory=dict)
     skips_windows: bool = False
     offers: Offers = OFFERS
+    rollouts: Sequence[ConfigMap] = ()
 
     @property
     def kyma(self) -> Kyma:
@@ -75,7 +78,13 @@ class World:
     def plans(self) -> tuple[Plan, ...]:
         """The plans of the modules."""
         sources = PlainSources()
-        for collection, objects in ((METAS, self.metas), (TEMPLATES, self.templates), (MANIFESTS, self.manifests)):
+        lists = (
+            (METAS, self.metas),
+            (TEMPLATES, self.templates),
+            (MANIFESTS, self.manifests),
+            (ROLLOUTS, self.rollouts),
+        )
+        for collection, objects in lists:
             sources.add(cast("Any", collection), PlainSource(objects, self.unreadable.get(collection, ())))
         kyma = self.kyma
         return resolve(kyma, kyma.spec, self.offers, View(sources=sources, now=NOW))
@@ -477,3 +486,21 @@ def test_no_module_loses_its_manifest_unless_it_is_removed_or_not_allowed() -> N
             if plan.removed is not None and plan.name in asked_for:
                 assert plan.status is not None
                 assert "not allowed" in plan.status.message
+
+
+def test_with_limited_rollouts_an_installed_module_waits_for_its_turn_to_change() -> None:
+    """A first installation does not wait, nor does a module that its user takes over."""
+    limited = replace(OFFERS, limits_rollouts=True)
+    assert World(offers=limited).plan().wanted is not None
+    bumped = INSTALLED.but(metas=(a_meta("amod", regular="2.0.0"),), offers=limited)
+    plan = bumped.plan()
+    assert plan.wanted is None
+    assert shown(plan) == ("Ready", "waiting for its turn to get version 2.0.0")
+    assert plan.status is not None
+    assert plan.status.version == "1.0.0"
+    taken_over = bumped.but(modules=({"name": "amod", "managed": False},)).plan()
+    assert taken_over.wanted is not None
+    begun = bumped.but(rollouts=(a_rollout("amod-2.0.0", k={"since": "2026-01-01T00:00:00Z"}),)).plan()
+    assert begun.wanted is not None
+    assert begun.status is not None
+    assert begun.status.message == ""

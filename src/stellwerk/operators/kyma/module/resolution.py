@@ -31,6 +31,7 @@ from stellwerk.operators.kyma.api_manifest import (
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleReleaseMetaSpec, ModuleTemplate
 from stellwerk.operators.kyma.api_status import State
 from stellwerk.operators.kyma.collections import MANIFESTS_OF_KYMA, METAS, TEMPLATES, TEMPLATES_IN
+from stellwerk.operators.kyma.fleet.rollout import has_turn, waiting_message
 from stellwerk.operators.kyma.kyma.catalog import is_marked, module_of
 from stellwerk.operators.kyma.mandatory.modules import version_of
 from stellwerk.operators.kyma.module.windows import NoWindow, Policy
@@ -65,6 +66,8 @@ class Offers:
     restricted: frozenset[str] = frozenset()
     """Modules that only Kymas get which the selector of the ModuleReleaseMeta matches."""
     sync_namespace: str = labels.SKR_NAMESPACE
+    limits_rollouts: bool = False
+    """Whether a Kyma needs a turn to change the version of a module."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,10 @@ class _Downgrade(Problem):
 
 class _WaitsForWindow(Problem):
     state, keeps, maintenance = None, True, True
+
+
+class _WaitsForTurn(Problem):
+    state, keeps = None, True
 
 
 class _WindowNotKnown(Problem):
@@ -201,6 +208,7 @@ class _Resolution:
             return Plan(name=module.name, status=_unmanaged(former))
         try:
             found = self._resolved(module, former, installed)
+            self._await_turn(module, found, installed)
             name, seen = self._target(module, found)
         except Problem as problem:
             status = _with_problem(module.name, self._channel(module), former, problem)
@@ -320,6 +328,19 @@ class _Resolution:
             raise _WindowNotKnown(f"failed to determine if maintenance window is active: {error}") from None
         if not self._view.is_past(window.begin):
             raise _WaitsForWindow("waiting for next maintenance window to update module version")
+
+    def _await_turn(self, module: Module, found: _Resolved, installed: Manifest | None) -> None:
+        """A first installation never waits, nor does a module that its user takes over, or whose template does not name
+        its version."""
+        template, version = found.template, found.component.version
+        if not self._offers.limits_rollouts or not module.managed:
+            return
+        if installed is None or installed.spec.version == version:
+            return
+        if (template.spec.module_name, template.spec.version) != (module.name, version):
+            return
+        if not has_turn(self._view, self._kyma.key, template.key):
+            raise _WaitsForTurn(waiting_message(version))
 
     def _admit(self, module: Module, meta: ModuleReleaseMetaSpec | None, template: ModuleTemplate) -> None:
         for mark, name in ((labels.INTERNAL_LABEL, "internal"), (labels.BETA_LABEL, "beta")):
