@@ -9,6 +9,7 @@ import pytest
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Service
+from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS
 from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
 from stellwerk.operators.btp.api import FINALIZER, BtpOperator
 from stellwerk.testing.faults import (
@@ -336,6 +337,7 @@ async def test_a_module_that_is_brought_back_after_a_failed_removal_stays_until_
         await then.shows("Error", "ResourceRemovalFailed", saying=["may not delete services"])
         await given.annotations_on(BtpOperator, "btpoperator", "kyma-system", **{ASKED: "now"})
         await then.has_shown(*[("Error", "ResourceRemovalFailed")] * 2)
+        await running.clock.skip(seconds=FIGHT_SECONDS)
         back = await then.becomes(
             unstructured(Deployment.resource),
             OPERAND,

@@ -26,10 +26,10 @@ from stellwerk.operators.cap.subscription.callbacks.promise import Promise, Prom
 from stellwerk.operators.cap.subscription.outgoing import Outgoing
 from stellwerk.operators.cap.subscription.process import SubscriptionServer
 from stellwerk.operators.cap.subscription.settings import ServerSettings
-from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.harness import SETTLED_WITHIN_SECONDS, OperatorHarness
+from stellwerk.testing.scenarios.skipping_clock import SkippingClock
 from stellwerk.testing.servers.registries import CERTIFICATE_ISSUER, REGISTRY, UAA_DOMAIN, Registries
 from stellwerk.testing.servers.registries import ISSUER as UAA
 
@@ -43,7 +43,8 @@ class Serving(OperatorHarness):
 
     registries: Registries
     settings: dict[str, Any] = field(default_factory=dict)
-    clock: Clock | None = None
+    clock: SkippingClock = field(default_factory=SkippingClock)
+    """A test may skip what the server waits for."""
     home: str = "default"
     """The namespace that it takes for its own."""
     _parts: SubscriptionServer | None = field(default=None, init=False)
@@ -76,6 +77,12 @@ class Serving(OperatorHarness):
         """Also, each binding was tried to get a token with."""
         await super().settled(client, within)
         await eventually(lambda: not self.parts.proofs.is_busy, within=within, describe="issuers were asked for tokens")
+
+    async def tries_again(self, client: Client) -> None:
+        """Skip the pauses after two failures of a callback, as soon as each is under way."""
+        for seconds in (3, 6):
+            await self.settled(client)
+            await self.clock.skip(seconds=seconds)
 
     @property
     def parts(self) -> SubscriptionServer:
