@@ -23,6 +23,7 @@ from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.host.ports import free_port
 from stellwerk.runtime.process import process
+from stellwerk.runtime.process.leader import Terms
 from stellwerk.runtime.serving.health import metrics_route
 from stellwerk.runtime.serving.http import ListenAddress, Server
 from stellwerk.runtime.serving.metrics_auth import PEER_BURST, Guard
@@ -178,7 +179,7 @@ async def test_strangers_reviews_never_cost_the_lease_its_connection(cluster: Lo
             async def is_renewed_for_long() -> bool:
                 assert not running.done(), "the process has lost its lease"
                 latest = await renewals()
-                return latest is not None and (latest - first).total_seconds() > 20
+                return latest is not None and (latest - first).total_seconds() > Terms().lease_duration_seconds
 
             await eventually(is_renewed_for_long, within=60)
         strangers.cancel()
