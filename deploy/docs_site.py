@@ -32,7 +32,8 @@ Navigation = list[dict[str, object]]
 def outside() -> dict[str, str]:
     """Pages outside of `docs`, relative to the root of the repository, and their path on the site."""
     designs = {f"designs/{page.name}": f"designs/{page.name}" for page in sorted((ROOT / "designs").glob("*.md"))}
-    return {"deploy/chart/stellwerk/README.md": "reference/chart.md", "designs": "designs/index.md", **designs}
+    pages = {"deploy/chart/stellwerk/README.md": "reference/chart.md", "CHANGELOG.md": "reference/changelog.md"}
+    return {**pages, "designs": "designs/index.md", **designs}
 
 
 def reason_pages(operators: Iterable[OperatorSpec]) -> dict[str, str]:
@@ -90,7 +91,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Complete the navigation."""
     assert config.nav is not None, "mkdocs.yml has a navigation"
     reference = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
-    reference += ["reference/chart.md", *navigation(OPERATORS.values())]
+    reference += ["reference/chart.md", "reference/changelog.md", *navigation(OPERATORS.values())]
     decisions = [path for path in outside().values() if path.startswith("designs/")]
     config.nav.append({"Decisions": decisions})
     return config

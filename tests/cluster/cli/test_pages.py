@@ -103,6 +103,7 @@ JOURNEYS = (
     Journey(("docs/migration/cap-operator.md",), _BARE + _ORIGINAL_CAP_OPERATOR),
     Journey(
         (
+            "docs/cap-quickstart.md",
             "docs/local.md",
             "docs/tasks.md",
             "docs/troubleshooting.md",

@@ -47,6 +47,23 @@ def leads_somewhere(page: Path, link: str) -> bool:
     return file.exists() and (not fragment or fragment in map(anchor, _HEADING.findall(file.read_text())))
 
 
+def test_diagrams_are_pictures_which_the_site_shows_without_a_program_from_elsewhere() -> None:
+    shown = {(page.parent / link).resolve() for page in PAGES for link in _LINK.findall(page.read_text())}
+    assert [page for page in PAGES if "```mermaid" in page.read_text()] == []
+    assert [picture for picture in (ROOT / "docs" / "assets").iterdir() if picture.resolve() not in shown] == []
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_each_operator_has_its_pages_and_topics(name: str) -> None:
+    topics = {topic for help in OPERATORS[name].help().values() for topic in help.topics}
+    assert len(topics) >= 2
+    for start in ("README.md", "docs/index.md"):
+        text = (ROOT / start).read_text()
+        for kind in (row.resource.kind for row in OPERATORS[name].kinds):
+            assert kind in text, f"{start} does not name {kind}"
+        assert f"reference/reasons/{name}.md" in text, f"{start} does not lead to the reasons of {name}"
+
+
 def test_every_page_can_be_reached_from_the_first() -> None:
     pending, seen = [ROOT / "docs" / "index.md"], set[Path]()
     while pending:
