@@ -66,6 +66,9 @@ VERBS: Mapping[str, Verb] = {
     "values": Verb("Show the merged values of a Component and their origin, Secrets masked.", "Look"),
     "events": Verb("List Events, newest last.", "Look"),
     "logs": Verb("Print what the operators logged.", "Look"),
+    "bundle": Verb(
+        "Write an archive for support: states, Events, logs, metrics, versions and check, without secrets.", "Look"
+    ),
     "export": Verb("Print custom resources without what belongs to this cluster, ready to be applied again.", "Look"),
     "instance": Verb("Look at service instances and bindings.", "Look"),
     "reconcile": Verb("Reconcile an object now.", "Act"),

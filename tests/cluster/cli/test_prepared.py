@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 
 from stellwerk import assembly
 from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import Secret
 from stellwerk.kube.types.model import JsonObject, Unstructured, decode_json, dig, encode_json
 from stellwerk.local.cluster import LocalCluster
 from tests.cluster.cli.conftest import Given, Stellwerk, parsed
@@ -222,6 +224,33 @@ def test_who_may_look_at_nothing_is_told_so(stellwerk: Stellwerk) -> None:
     done = stellwerk("check", "btp", "--as", "jane")
     assert done.returncode == 3
     assert "you may not read" in done.stdout
+
+
+def test_a_bundle_has_what_the_verbs_show_and_no_secret_and_names_what_is_left_out(
+    given: Given, place: str, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    given.operator(place, "one", "MissingSecret", "Warning", "Authorization: Bearer canary-canary-canary")
+    given.put(Secret.resource, place, "credentials", data={"password": "Y2FuYXJ5"})
+    target = tmp_path / "bundle.tar.gz"
+    done = stellwerk("bundle", "--file", str(target), "-n", place)
+    assert (done.returncode, done.stdout) == (0, f"{target}\n"), done.stderr
+    assert "Left out, logs: no log of an operator was found" in done.stderr
+    assert target.stat().st_mode & 0o077 == 0
+    with tarfile.open(target) as archive:
+        files = {
+            entry.name.removeprefix("stellwerk-bundle/"): content.read().decode()
+            for entry in archive
+            if (content := archive.extractfile(entry)) is not None
+        }
+    assert {"summary.txt", "versions.json", "check.txt", "why.txt", "events.txt"} <= {*files}
+    assert f"BtpOperator {place}/one is not ready" in files["why.txt"]
+    assert "reason: MissingSecret" in files["objects/btpoperators.operator.kyma-project.io.yaml"]
+    assert "logs: no log of an operator was found" in files["summary.txt"]
+    assert not any("canary" in text or "Y2FuYXJ5" in text for text in files.values())
+
+    again = stellwerk("bundle", "--file", str(target))
+    assert again.returncode == 1
+    assert again.stderr.splitlines()[0] == f"Error:   {target} exists"
 
 
 def test_an_export_can_be_applied_as_it_is(given: Given, place: str, stellwerk: Stellwerk) -> None:

@@ -27,10 +27,17 @@ from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 @with_cluster
 async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no_objects: bool, no_rights: bool) -> int:
-    """Print what was found about the operators. Returns the exit code.
+    """Print what was found about the operators. Returns the exit code."""
+    found = await findings(cluster, operators, pre=pre, no_objects=no_objects, no_rights=no_rights)
+    print_result(lambda style: check_rules.shown(found, style), lambda: check_rules.as_json(found))
+    verdicts = {one.verdict for one in found}
+    return Exit.FAILED if "bad" in verdicts else Exit.DIFFERENT if "warning" in verdicts else Exit.DONE
 
-    If none is named: about those that the cluster has, or about all of them if it has none.
-    """
+
+async def findings(
+    cluster: ClusterSession, operators: Sequence[str], *, pre: bool, no_objects: bool, no_rights: bool
+) -> list[Found]:
+    """What was found about the operators. If none is named: those that the cluster has, or all if it has none."""
     found = [await _server(cluster)]
     deployments = await installations.deployments(cluster)
     chosen = operators or await _present(cluster, deployments)
@@ -55,9 +62,7 @@ async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no
         seen += check_rules.of_unread(reader.hidden)
         seen += check_rules.of_unreadable(reader.unreadable)
         found += [replace(one, subject=f"{operator}: {one.subject}") for one in seen]
-    print_result(lambda style: check_rules.shown(found, style), lambda: check_rules.as_json(found))
-    verdicts = {one.verdict for one in found}
-    return Exit.FAILED if "bad" in verdicts else Exit.DIFFERENT if "warning" in verdicts else Exit.DONE
+    return found
 
 
 def _local(cluster: ClusterSession, spec: OperatorSpec) -> list[Found]:

@@ -36,6 +36,8 @@ from stellwerk.local.cluster import at_address
 
 LEVELS = ("debug", "info", "warning", "error")
 _PAUSE_SECONDS = 1.0
+_METRICS_PORT, _METRICS_SECONDS = 8080, 5.0
+"""The port of a pod by default, and for how long it is asked."""
 _MOST_BYTES = 16 << 20
 _MOST_LINES = 100_000
 """Of one file and of one pod; what is older is left out."""
@@ -90,14 +92,14 @@ async def logs(
 ) -> None:
     """Print the log lines of the operators; with `follow`, new ones until interrupted."""
     wanted, output = await _wanted(cluster, subject, level), cluster.settings.output
-    sources = await _sources(cluster)
-    written = await _new(sources, wanted)
+    found = await sources(cluster)
+    written = await _new(found, wanted)
     _print(merged(lines if tail is None else lines[len(lines) - min(tail, len(lines)) :] for lines in written), output)
     if not any(written) and not follow:
         settings.say("No line is about that; the log of an operator begins with its start.")
     while follow:
         await asyncio.sleep(_PAUSE_SECONDS)
-        _print(merged(await _new(sources, wanted)), output)
+        _print(merged(await _new(found, wanted)), output)
 
 
 async def _new(sources: Sequence[File | LoggedPod], wanted: LogFilter) -> list[list[LogLine]]:
@@ -203,7 +205,7 @@ def _of_console(text: str) -> LogLine | None:
 # ---- where they are
 
 
-async def _sources(cluster: ClusterSession) -> Sequence[File | LoggedPod]:
+async def sources(cluster: ClusterSession) -> Sequence[File | LoggedPod]:
     """The logs of the operators; `new` returns the whole lines that were written since the last call."""
     files = [File(path) for path in _local_files(cluster.client.config.server)]
     found = files or await _pods(cluster)
@@ -323,6 +325,12 @@ class LoggedPod:
     def name(self) -> str:
         """The pod."""
         return self.key.name
+
+    async def metrics(self) -> str:
+        """What it measures, through the API server. Raises ApiError."""
+        path = f"/api/v1/namespaces/{self.key.namespace}/pods/{self.key.name}:{_METRICS_PORT}/proxy/metrics"
+        async with asyncio.timeout(_METRICS_SECONDS):
+            return (await self.client.raw("GET", path, accept="*/*")).decode(errors="replace")
 
     async def new(self) -> str:
         """What it wrote since the last call. Where this pod's log cannot be read, a message reports it once."""

@@ -34,6 +34,10 @@ class Served:
         """Whether its readiness probe succeeds now."""
         return "probes" in self.addresses and _answers(f"http://{self.addresses['probes']}/readyz")
 
+    def metrics(self) -> str:
+        """What it measures, as Prometheus reads it. Raises OSError."""
+        return _read(f"http://{self.addresses['metrics']}/metrics").decode(errors="replace")
+
 
 def served(arguments: Sequence[str]) -> Served | None:
     """The addresses that a process with these arguments serves; None where it is no operator."""
@@ -43,11 +47,17 @@ def served(arguments: Sequence[str]) -> Served | None:
     return Served(servers | found) if found else None
 
 
-def _answers(url: str) -> bool:
+def _read(url: str) -> bytes:
+    """Raises OSError."""
     # Without this a proxy that the environment names would be asked for an address of this machine.
     direct = request.build_opener(request.ProxyHandler({}))
+    with direct.open(url, timeout=2) as answer:
+        return bytes(answer.read())
+
+
+def _answers(url: str) -> bool:
     try:
-        with direct.open(url, timeout=2) as answer:
-            return bool(answer.status == 200)
+        _read(url)
     except OSError:
         return False
+    return True

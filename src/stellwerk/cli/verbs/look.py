@@ -171,6 +171,24 @@ def logs() -> None:
     """
 
 
+@verb("bundle", work="look.bundle:bundle")
+@click.option(
+    "--file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write it; by default stellwerk-bundle-DATE-TIME.tar.gz in the current folder.",
+)
+@click.option(
+    "--tail", type=click.IntRange(min=0), default=5000, show_default=True, help="How many lines of each log, the last."
+)
+@options.all_of
+def bundle() -> None:
+    """Write an archive for support: states, Events, logs, metrics, versions and check, without secrets.
+
+    Values, variables, patches and what has the form of a credential are masked, and no Secret is read. What you may
+    not read is left out, and summary.txt names it. With -n only objects and Events of this namespace are in it.
+    """
+
+
 @verb("export", work="look.export:export")
 @click.argument("kind", default="", shell_complete=complete_kind)
 @options.all_of
