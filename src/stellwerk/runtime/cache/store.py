@@ -45,6 +45,13 @@ class Store(Generic[T]):
         """The objects that an index knows under a value, in order of arrival. Raises KeyError: no such index."""
         return self._indices[index].find(value)
 
+    def counts(self, index: str) -> Mapping[str, int]:
+        """How many objects an index knows under each value. Takes as long as there are values, however many objects.
+
+        Raises KeyError: no such index.
+        """
+        return self._indices[index].counts()
+
     def add_index(self, name: str, values_of: Callable[[T], Iterable[str]]) -> None:
         """Make objects findable by `values_of(object)`; those already here are included.
 
@@ -116,6 +123,9 @@ class _Index(Generic[T]):
 
     def find(self, value: str) -> Sequence[T]:
         return tuple(self._found.get(value, {}).values())
+
+    def counts(self) -> Mapping[str, int]:
+        return {value: len(holders) for value, holders in self._found.items()}
 
     def add(self, obj: T) -> None:
         key = obj.key  # made at each access: of an object with a thousand values one is enough

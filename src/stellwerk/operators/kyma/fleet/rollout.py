@@ -389,6 +389,12 @@ def _rollout_key(template: ObjectKey) -> ObjectKey:
     return ObjectKey(template.namespace, f"rollout-{template.name}")
 
 
+def version_of_rollout(shown: ConfigMap) -> str:
+    """The version that is rolled out, from the name of its ModuleTemplate."""
+    module = shown.metadata.labels.get(labels.ROLLOUT_LABEL, "")
+    return shown.metadata.name.removeprefix(f"rollout-{module}-")
+
+
 def read(shown: ConfigMap) -> Rollout:
     """The state that a ConfigMap shows. Raises ValueError."""
     state = shown.data.get("state")
