@@ -9,7 +9,6 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TypeVar
 
-from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types import duration
 from stellwerk.operators.btp import api
 from stellwerk.runtime.settings import parsers
@@ -83,15 +82,6 @@ class Settings:
 # ---- how each kind of value is read
 
 
-_NAMESPACE = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-
-
-def _namespace(text: str) -> str:
-    if not name_validation.is_namespace(text):
-        raise ValueError("expected the name of a namespace: at most 63 lower-case letters, digits and '-'")
-    return text
-
-
 def _names(text: str) -> tuple[str, ...]:
     return tuple(parsers.name(word) for word in parsers.words(text))
 
@@ -104,7 +94,6 @@ def _path(text: str) -> str:
 
 _any_duration = parsers.of_duration("a duration such as 1h", lambda value: True)
 """Of settings that nothing reads: the original's value, whichever it is, must not stop the start."""
-_not_negative = parsers.of_duration("a duration such as 1h, or 0", lambda value: value >= timedelta())
 _at_least_a_minute = parsers.of_duration(
     "a duration of at least 1m, or 0", lambda value: value >= timedelta(minutes=1) or value == timedelta()
 )
@@ -138,7 +127,7 @@ TABLE = SettingsTable(
         _text(
             "ChartNamespace",
             "Namespace of the module and of the required Secret.",
-            parsers.Formed(_NAMESPACE, _namespace),
+            parsers.namespace,
         ),
         _text("ChartPath", "Folder of the chart; its Chart.yaml names the module's version, also of resources.", _path),
         _text("ResourcesPath", "Folder with `apply` and `delete`: the module's manifests.", _path),
@@ -148,10 +137,12 @@ TABLE = SettingsTable(
         _text("DeploymentName", "The operand's Deployment."),
         _time("ProcessingStateRequeueInterval", "Longest pause between two tries after a failure."),
         _time("ReadyStateRequeueInterval", "How often a ready module is looked at without a change."),
-        _time("ReadyTimeout", "How long the module's resources may take to become ready.", _not_negative),
+        _time("ReadyTimeout", "How long the module's resources may take to become ready.", parsers.duration_or_zero),
         _time("ReadyCheckInterval", "Accepted for compatibility: readiness is watched, not polled.", _any_duration),
         _time(
-            "HardDeleteTimeout", "How long instances and bindings may take before finalizers are cut.", _not_negative
+            "HardDeleteTimeout",
+            "How long instances and bindings may take before finalizers are cut.",
+            parsers.duration_or_zero,
         ),
         _time(
             "HardDeleteCheckInterval",
@@ -188,7 +179,11 @@ TABLE = SettingsTable(
             _boolean,
             lambda value: str(value).lower(),
         ),
-        _time("ProbeInterval", "Pause between two probes of the token URL's certificate; 0: none.", _not_negative),
+        _time(
+            "ProbeInterval",
+            "Pause between two probes of the token URL's certificate; 0: none.",
+            parsers.duration_or_zero,
+        ),
         _setting(
             "CrSelection",
             "Which BtpOperator represents the module: the oldest, or only kyma-system/btpoperator (fixed).",

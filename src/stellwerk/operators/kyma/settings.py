@@ -14,7 +14,6 @@ from enum import IntEnum, StrEnum
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from stellwerk.apply.objects import name_validation
 from stellwerk.delivery.operator_spec import CannotStart
 from stellwerk.kube.types import duration, text_forms
 from stellwerk.lazy_imports import lazy_imports
@@ -239,16 +238,6 @@ _PATH = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/]*")
 _PAIR = re.compile(r"([A-Za-z]+):(v[a-z0-9]+)")
 
 
-def _namespace(text: str) -> str:
-    if not name_validation.is_namespace(text):
-        raise ValueError("expected the name of a namespace: at most 63 lower-case letters, digits and '-'")
-    return text
-
-
-def _name_or_none(text: str) -> str:
-    return parsers.name(text) if text else ""
-
-
 def _host(text: str) -> str:
     parts = urlsplit(text if "://" in text else f"https://{text}")
     if text and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
@@ -287,13 +276,6 @@ def _fraction(highest: float) -> Callable[[str], float]:
         return value
 
     return read
-
-
-def _not_negative(text: str) -> timedelta:
-    value = duration.parse(text)
-    if value < timedelta():
-        raise ValueError("expected a duration such as 5m, or 0")
-    return value
 
 
 def _key_size(text: str) -> int:
@@ -383,7 +365,7 @@ TABLE = SettingsTable(
         Setting("log_level", parsers.number(0, 100), "0: warnings, 1: info, 2: debug, 3 and more: further detail."),
         Setting(
             "sync_namespace",
-            _namespace,
+            parsers.namespace,
             "Namespace of the catalog, the webhook and default custom resources in remote clusters. The Kyma is always "
             "kyma-system/default.",
         ),
@@ -394,7 +376,7 @@ TABLE = SettingsTable(
         ),
         Setting(
             "oci_registry_cred_secret",
-            _name_or_none,
+            parsers.name_or_none,
             "Secret in kcp-system, of the type kubernetes.io/dockerconfigjson, with the registry and its credentials, "
             "in the place of the host.",
         ),
@@ -426,7 +408,7 @@ TABLE = SettingsTable(
         Setting("layer_cache_mib", parsers.number(1, 1 << 20), "How much that folder may hold, in MiB."),
         Setting(
             "skr_image_pull_secret",
-            _name_or_none,
+            parsers.name_or_none,
             "Secret in kcp-system that is copied to remote clusters, for the images of modules.",
         ),
         Setting(
@@ -469,7 +451,7 @@ TABLE = SettingsTable(
         _interval("watcher_requeue_success_interval", "a Watcher that is Ready"),
         Setting(
             "module_upgrade_rollout_max_delay",
-            _not_negative,
+            parsers.duration_or_zero,
             "Over which time the Kymas of a channel get a new version; 0: at once.",
         ),
         Setting(
@@ -494,9 +476,9 @@ TABLE = SettingsTable(
             "Neither receive reports of remote clusters, nor install anything there that sends some.",
             is_switch=True,
         ),
-        Setting("istio_namespace", _namespace, "Namespace of Istio and of the certificates of the watcher."),
+        Setting("istio_namespace", parsers.namespace, "Namespace of Istio and of the certificates of the watcher."),
         Setting("istio_gateway_name", parsers.name, "Gateway that reports of remote clusters come in by."),
-        Setting("istio_gateway_namespace", _namespace, "Its namespace."),
+        Setting("istio_gateway_namespace", parsers.namespace, "Its namespace."),
         _interval("istio_gateway_secret_requeue_success_interval", "the Secret of the Gateway"),
         _interval("istio_gateway_secret_requeue_error_interval", "the Secret of the Gateway after a failure"),
         Setting(
@@ -530,7 +512,7 @@ TABLE = SettingsTable(
         ),
         Setting("self_signed_cert_key_size", _key_size, "The size of their keys; only 4096."),
         Setting("self_signed_cert_issuer_name", parsers.name, "Their issuer."),
-        Setting("self_signed_cert_issuer_namespace", _namespace, "The namespace of the issuer."),
+        Setting("self_signed_cert_issuer_namespace", parsers.namespace, "The namespace of the issuer."),
         Setting("additional_dns_names", parsers.words, "Further DNS names in the certificate of each Kyma."),
         Setting(
             "listener_port_overwrite", _port, "Port of the Gateway for remote clusters, in the place of its own one."

@@ -62,6 +62,7 @@ class Formed(Generic[V]):
 
 
 _NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+_NAMESPACE = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
 def _name(text: str) -> str:
@@ -70,10 +71,18 @@ def _name(text: str) -> str:
     return text
 
 
+def _namespace(text: str) -> str:
+    if not re.fullmatch(_NAMESPACE, text):
+        raise ValueError("expected the name of a namespace: at most 63 lower-case letters, digits and '-'")
+    return text
+
+
 name = Formed(_NAME, _name)
 """The name of an object."""
+namespace = Formed(_NAMESPACE, _namespace)
+"""The name of a namespace."""
 name_or_none = Formed(rf"\s*({_NAME})?\s*", lambda text: name(text.strip()) if text.strip() else "")
-"""The same, where the setting may be without one."""
+"""The name of an object, or none."""
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -104,6 +113,7 @@ def of_duration(expected: str, accepts: Callable[[timedelta], bool]) -> Formed[t
 
 
 positive_duration = of_duration("a duration above zero such as 90s or 5m", lambda value: value > timedelta())
+duration_or_zero = of_duration("a duration such as 1h, or 0", lambda value: value >= timedelta())
 
 
 def one_of(choices: type[E]) -> Words[E]:
