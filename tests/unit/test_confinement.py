@@ -55,6 +55,7 @@ WRITES = {
     "render/worker/worker.py": "the kernel's own file about the renderer: it is the first to go when memory ends",
     "render/sources/artifact_disk_cache.py": "verified artifacts, if a folder for them is named",
     "operators/btp/module/rehearsal.py": "the copy of the module for `stellwerk up`",
+    "cli/shell/closed_streams.py": "/dev/null, in the place of standard streams that the caller has closed",
     "cli/reference.py": "the reference page, made in a checkout",
 }
 
