@@ -5,7 +5,8 @@ from __future__ import annotations
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.delivery.grants import grant
 from stellwerk.delivery.ready_steps import ReadyState, ReadyStatus, failed, keep, ready
-from stellwerk.delivery.step_kind import StepKind, Use, kept
+from stellwerk.delivery.step_kind import StepKind
+from stellwerk.delivery.step_rights import Use, kept
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig

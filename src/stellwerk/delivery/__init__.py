@@ -11,6 +11,7 @@ rendering            the renderer of an operator process
 watched_objects      the objects of all sets in one cluster, by owner, as watches show them
 finished_jobs        Jobs that Kubernetes removed after their success
 step_kind            a kind that decides by steps, as one value that process, rights, `diff` and `why` read
+step_rights          the rights of such a kind, from what its passes ask and write
 ready_steps          steps of a kind with the condition Ready, and objects that it keeps
 server_addresses     the addresses of a server, by which it is counted
 template_lookup      objects that a template reads from a cluster

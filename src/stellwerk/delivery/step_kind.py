@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
@@ -13,16 +13,17 @@ from stellwerk.delivery.installation import Installation
 from stellwerk.delivery.operator_spec import KindHelp, Launch, OperatorSpec, OwnKind
 from stellwerk.delivery.ready_steps import ReadyLogic, ReadyState, catalogue
 from stellwerk.delivery.step_preview import StepPreview
+from stellwerk.delivery.step_rights import Use, rights_of
 from stellwerk.kube.client.client import Client, view_of
 from stellwerk.kube.schema.crd import AGE, Definition, PrinterColumn, Version
 from stellwerk.kube.types import lenient
-from stellwerk.kube.types.model import UNREADABLE, HasMetadata, Kind, Unstructured
+from stellwerk.kube.types.model import UNREADABLE, Kind, Unstructured
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.control.controller import Controller, EventSink
 from stellwerk.runtime.control.executor import Deciding, InformerSources, RemoteSources
 from stellwerk.runtime.control.loads import Loads
 from stellwerk.runtime.control.status_writer import StatusWriter
-from stellwerk.runtime.control.step import CONFLICT, Create, Patch, Step, Write
+from stellwerk.runtime.control.step import Step, Write
 from stellwerk.runtime.insight.diagnosis import ConditionDiagnosis, Diagnosis, Finding
 from stellwerk.runtime.insight.reason_catalog import Meaning
 from stellwerk.runtime.process.manager import Manager
@@ -32,7 +33,6 @@ from stellwerk.runtime.reading.view import View
 from stellwerk.runtime.settings.table import SettingsTable
 
 K = TypeVar("K", bound=Kind)
-T = TypeVar("T", bound=HasMetadata)
 
 LEASES = grant("coordination.k8s.io", "leases", "get create patch", "replicas cannot agree on which of them acts")
 
@@ -51,40 +51,6 @@ class _NoSettings:
 
 
 _NO_SETTINGS = SettingsTable(_NoSettings(), ())
-
-
-@dataclass(frozen=True, slots=True)
-class Use(Generic[T]):
-    """A collection that passes of a kind ask about, and what their steps write there."""
-
-    collection: Collection[T]
-    purpose: str
-    """What does not work without it, as the end of a sentence that begins with "Without it"."""
-    writes: tuple[type[Write], ...] = ()
-    seldom: Mapping[str, str] = field(default_factory=dict)
-    """The occasion of each right that is seldom needed, besides those that each such write has."""
-
-    def grant(self) -> Grant:
-        """The rights on its objects."""
-        verbs: dict[str, str] = {"list": "", "watch": ""}
-        for write in self.writes:
-            for verb, occasion in write.verbs.items():
-                verbs[verb] = occasion if verbs.get(verb, occasion) else ""
-        seldom = {verb: why for verb in verbs if (why := self.seldom.get(verb, verbs[verb]))}
-        resource = self.collection.resource
-        return grant(resource.group, resource.plural, " ".join(sorted(verbs)), self.purpose, **seldom)
-
-
-def kept(collection: Collection[T], purpose: str) -> Use[T]:
-    """The use of a collection whose objects a kind keeps (`ready_steps.keep`)."""
-    return Use(collection, purpose, (Create, Patch))
-
-
-def rights_of(own: Use[Any], uses: Iterable[Use[Any]]) -> tuple[Grant, ...]:
-    """The rights of a kind: on its objects and their status, and on what its passes use."""
-    resource = own.collection.resource
-    status = grant(resource.group, f"{resource.plural}/status", "get patch update", own.purpose, get=CONFLICT)
-    return (own.grant(), status, *(each.grant() for each in uses))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,18 @@ import importlib
 import importlib.util
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stellwerk import operators
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.runtime.control.executor import rehearse
+from stellwerk.runtime.reading.questions import Collection, Source
+from stellwerk.runtime.reading.view import Overlay, Sources, View
 from stellwerk.testing.steps import (
     World,
     assert_aspects_have_no_version,
@@ -35,6 +41,24 @@ def packages() -> Iterator[str]:
         text = file.read_text("utf-8")
         if "\n    def decide(" in text and "\n    def unexpected(" in text:
             yield ".".join(file.parent.relative_to(FOLDER).parts)
+
+
+class Asked:
+    """Sources that note which kinds of objects are asked for."""
+
+    def __init__(self, sources: Sources, noted: set[Resource]) -> None:
+        self._sources, self._noted = sources, noted
+
+    def of(self, collection: Collection[Any]) -> Source[Any]:
+        """As `Sources.of`."""
+        self._noted.add(collection.resource)
+        return self._sources.of(collection)
+
+
+def noting(world: World[Any, Any], asked: set[Resource], overlay: Overlay) -> View:
+    """A view of a world that notes which kinds are asked for."""
+    seen = world.view(overlay)
+    return replace(seen, sources=Asked(seen.sources, asked))
 
 
 KINDS = [*dict.fromkeys(packages())]
@@ -77,3 +101,21 @@ def test_what_a_kind_waits_for_is_asked_for_and_wakes_once(worlds: Worlds) -> No
 def test_no_answer_changes_with_the_version_of_its_object_alone(worlds: Worlds) -> None:
     for seed in range(WORLDS):
         assert_aspects_have_no_version(worlds(random.Random(seed)))
+
+
+@pytest.mark.req("R-504")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_declares_what_it_asks_for_and_writes_and_nothing_else(kind: str, worlds: Worlds) -> None:
+    declared = importlib.import_module(f"stellwerk.operators.{kind}.decide")
+    own: Resource = declared.OWN.collection.resource
+    asked, written = {own}, set()
+    for seed in range(6 * WORLDS):  # some writes are rare
+        world = worlds(random.Random(seed))
+        rehearse(world.logic, world.obj, partial(noting, world, asked))
+        for write in (write for step in world.settled() for write in step.writes):
+            collection, desired = (getattr(write, name, None) for name in ("collection", "desired"))
+            resource = collection.resource if collection else desired.address.resource if desired else own
+            written.add((resource, type(write)))
+    uses = (declared.OWN, *declared.USES)
+    assert asked == {each.collection.resource for each in uses}
+    assert written == {(each.collection.resource, write) for each in uses for write in each.writes}

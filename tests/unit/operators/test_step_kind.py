@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.unit.operators.test_ready_steps import LAMPS, TEXTS, Lamp, decide
 
-from stellwerk.delivery.grants import occasions
-from stellwerk.delivery.step_kind import StepKind, Use, kept
+from stellwerk.delivery.grants import grant, occasions
+from stellwerk.delivery.step_kind import StepKind
+from stellwerk.delivery.step_rights import Use, joined, kept
 from stellwerk.runtime.control.step import BEHIND, CONFLICT, Create, Delete, Patch, RemoveFinalizer
 
 
@@ -17,7 +18,8 @@ def test_a_kind_may_do_what_its_passes_ask_and_its_steps_write_and_nothing_else(
     kind = StepKind(name="lamps", collection=LAMPS, decide=decide, uses=(kept(TEXTS, "no text is written"),))
     assert rights(kind) == {
         "lamps": {"list", "watch"},
-        "lamps/status": {"get", "patch", "update"},
+        "lamps/status": {"patch", "update"},
+        "lamps/finalizers": {"update"},
         "configmaps": {"list", "watch", "get", "create", "patch"},
         "events": {"create", "patch"},
     }
@@ -40,3 +42,10 @@ def test_a_right_that_one_write_needs_always_is_not_seldom() -> None:
 def test_the_kinds_of_other_clusters_give_no_right_here() -> None:
     kind = StepKind(name="lamps", collection=LAMPS, decide=decide, remote_uses=(kept(TEXTS, "no text"),))
     assert "configmaps" not in rights(kind)
+
+
+def test_a_right_that_one_of_two_grants_needs_always_is_not_seldom() -> None:
+    seldom = grant("", "configmaps", "get create", "no text is written", get="it is rare", create="it is rare, too")
+    (both,) = joined([seldom, grant("", "configmaps", "list get", "no text is read")])
+    assert (both.purpose, {*both.rule.verbs}) == ("no text is written", {"get", "create", "list"})
+    assert occasions([both]) == {("", "configmaps", "create"): "it is rare, too"}

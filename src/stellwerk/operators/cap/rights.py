@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.grants import SECURE_METRICS, Grant, grant
+from stellwerk.delivery.grants import SECURE_METRICS, Grant, grant, lacking
+from stellwerk.delivery.step_rights import joined, rights_of
 from stellwerk.operators.cap.domain import rights as domain
 from stellwerk.operators.cap.kinds.status import GROUP
+from stellwerk.operators.cap.operation import decide as operation
+from stellwerk.operators.cap.tenant import decide as tenant
 
 ACCOUNT = "cap-operator-controller"
 
@@ -18,7 +21,7 @@ def _created(group: str, resources: str, purpose: str) -> Grant:
     return grant(group, resources, "get list watch create", purpose, get=_BEHIND)
 
 
-OWN = (
+_BY_HAND = (
     grant(
         GROUP, "capapplications", "get patch", "no CAPApplication can be held until its tenants are gone", get=_CONFLICT
     ),
@@ -39,14 +42,6 @@ OWN = (
     ),
     grant(
         GROUP,
-        "captenantoperations",
-        "get list watch create patch delete",
-        "no CAPTenant is provisioned, upgraded or deprovisioned",
-        get=_CONFLICT,
-        delete="an operation that has failed is replaced by one for another version",
-    ),
-    grant(
-        GROUP,
         "domains",
         "get create",
         "domains that are written into a CAPApplication are not served",
@@ -55,22 +50,14 @@ OWN = (
     ),
     grant(
         GROUP,
-        "captenantoutputs",
-        "list watch delete",
-        "outputs of former operations are sent for new ones",
-        delete="a Job of a former operation has left an output",
-    ),
-    grant(
-        GROUP,
-        "capapplications/status capapplicationversions/status captenants/status captenantoperations/status",
+        "capapplications/status capapplicationversions/status",
         "update patch",
         "no object shows how it is",
         patch=_CONFLICT,
     ),
     grant(
         GROUP,
-        "capapplications/finalizers capapplicationversions/finalizers captenants/finalizers "
-        "captenantoperations/finalizers",
+        "capapplications/finalizers capapplicationversions/finalizers",
         "update",
         "no object can have one of ours as its controller",
         update=_ENFORCED,
@@ -107,6 +94,12 @@ OWN = (
     _created("monitoring.coreos.com", "servicemonitors", "metrics of workloads are not read"),
     *SECURE_METRICS,
 )
+"""Those of applications and versions, and of all processes."""
+_BY_STEPS = (*rights_of(tenant.OWN, tenant.USES), *rights_of(operation.OWN, operation.USES))
+"""Those of the kinds that decide by steps."""
+_OF_DOMAINS = [each.rule for each in domain.GRANTS]
+
+OWN = joined((*_BY_HAND, *(each for each in _BY_STEPS if lacking([each.rule], _OF_DOMAINS))))
 """The rights besides those that the controllers of domains need."""
 
 GRANTS = (*domain.GRANTS, *OWN)

@@ -21,11 +21,22 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stellwerk.api.batch import Job
+from stellwerk.delivery.step_rights import Use
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
-from stellwerk.operators.cap.collections import APPLICATIONS, JOBS, OPERATIONS, TENANTS, VERSIONS_IN, name_of
+from stellwerk.operators.cap.collections import (
+    APPLICATIONS,
+    BINDINGS,
+    CREDENTIALS,
+    JOBS,
+    OPERATIONS,
+    TENANTS,
+    VERSIONS,
+    VERSIONS_IN,
+    name_of,
+)
 from stellwerk.operators.cap.kinds.status import READY, RetryProgress
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenantOperation,
@@ -56,13 +67,24 @@ from stellwerk.runtime.control.jobs import (
     next_step,
     writes_of,
 )
-from stellwerk.runtime.control.step import Failure, Patch, Refusal, RemoveFinalizer, Step, Wait
+from stellwerk.runtime.control.step import Create, Delete, Failure, Patch, Refusal, RemoveFinalizer, Step, Wait
 from stellwerk.runtime.reading.known import ABSENT, Absent, NotKnown, Present, Unknown
 from stellwerk.runtime.reading.questions import Collection
 from stellwerk.runtime.reading.view import View
 from stellwerk.runtime.reconciler import Notice, Severity
 
 StepOfOperation: TypeAlias = Step[OperationStatus]
+
+OWN = Use(OPERATIONS, "no CAPTenantOperation is seen, or held until it has ended", (Patch, RemoveFinalizer))
+USES = (
+    Use(APPLICATIONS, "no CAPTenantOperation finds its CAPApplication"),
+    Use(VERSIONS, "no CAPTenantOperation finds its CAPApplicationVersion"),
+    Use(TENANTS, "no CAPTenantOperation finds its CAPTenant"),
+    Use(JOBS, "no operation runs", (Create, Delete), {"delete": "a failed Job runs again"}),
+    Use(CREDENTIALS, "Jobs have no credentials of services", (Create,)),
+    Use(BINDINGS, "it is not known which services are bound"),
+)
+"""What passes ask about and steps write, for the rights."""
 
 # ---- the decision
 

@@ -32,6 +32,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from stellwerk.delivery.step_rights import Use
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, Unreadable
@@ -46,8 +47,10 @@ from stellwerk.operators.cap.collections import (
     OPERATIONS_OF,
     OUTPUTS,
     OUTPUTS_OF,
+    ROUTES,
     TENANTS,
     TENANTS_OF_ID,
+    VERSIONS,
     VERSIONS_OF,
     as_asked,
     name_of,
@@ -73,7 +76,7 @@ from stellwerk.operators.cap.routing import targets
 from stellwerk.operators.cap.tenant import plan, routes
 from stellwerk.operators.cap.tenant.networking import NETWORKING, NetworkingFailed
 from stellwerk.operators.cap.tenant.plan import DUPLICATE, FAILED, SUCCEEDED, UNDER_WAY, Phase
-from stellwerk.operators.cap.tenant.routes import TenantSettings
+from stellwerk.operators.cap.tenant.routes import ApplyRoutes, TenantSettings
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
@@ -84,6 +87,35 @@ from stellwerk.runtime.reading.view import View, with_status
 from stellwerk.runtime.reconciler import Notice, Severity
 
 TenantStep: TypeAlias = Step[TenantStatus]
+
+OWN = Use(
+    TENANTS, "no CAPTenant is seen, or is held until its services have deprovisioned it", (Patch, RemoveFinalizer)
+)
+USES = (
+    Use(APPLICATIONS, "no CAPTenant finds its CAPApplication"),
+    Use(VERSIONS, "no CAPTenant follows to a version"),
+    Use(
+        OPERATIONS,
+        "no CAPTenant is provisioned, upgraded or deprovisioned",
+        (Create, Patch, Delete),
+        {"delete": "an operation that has failed is replaced by one for another version"},
+    ),
+    Use(
+        OUTPUTS,
+        "outputs of former operations are sent for new ones",
+        (Delete,),
+        {"delete": "a Job of a former operation has left an output"},
+    ),
+    Use(DOMAINS, "no CAPTenant has the hosts of a Domain"),
+    Use(CLUSTER_DOMAINS, "no CAPTenant has the hosts of a ClusterDomain"),
+    Use(
+        ROUTES,
+        "tenants are not reached",
+        (ApplyRoutes, Patch, Delete),
+        {"delete": "a tenant has no host of its own any more, or a version exposes a service no longer"},
+    ),
+)
+"""What passes ask about and steps write, for the rights."""
 
 # ---- what is read
 

@@ -32,6 +32,7 @@ from stellwerk.api.istio import (
     VirtualServiceSpec,
 )
 from stellwerk.apply.objects import name_validation
+from stellwerk.delivery.step_rights import Use
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.model import JsonObject, owner_reference, plain_json
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta
@@ -48,6 +49,13 @@ from stellwerk.runtime.reading.view import View
 from stellwerk.runtime.reconciler import Notice, Severity
 
 WatcherStep: TypeAlias = Step[WatcherStatus]
+
+OWN = Use(WATCHERS, "no Watcher is seen, or held until its route is gone", (Patch, RemoveFinalizer))
+USES = (
+    Use(ROUTES, "no remote cluster can report", (Create, Patch, Delete)),
+    Use(GATEWAYS, "no route has a host"),
+)
+"""What passes ask about and steps write, for the rights."""
 
 CONDITION = "VirtualService"
 REASON = "Ready"
