@@ -85,12 +85,12 @@ class Logic(Protocol[K, S]):
         """What the object shows and waits for while an answer is not known: neither a write nor a failure."""
         ...
 
-    def failed(self, obj: K, failure: Failure) -> S:
-        """The status that shows a failure."""
+    def failed(self, obj: K, failure: Failure) -> S | None:
+        """The status that shows a failure; None leaves the status alone."""
         ...
 
-    def unexpected(self, obj: K, message: str) -> S:
-        """The status that shows a bug of ours."""
+    def unexpected(self, obj: K, message: str) -> S | None:
+        """The status that shows a bug of ours; None leaves the status alone."""
         ...
 
 
@@ -446,8 +446,9 @@ class _StepPass(Generic[K, S]):
             return
         if found is None or found.metadata.uid != self.obj.metadata.uid:
             raise Gone
-        shown = self._shown if self.is_draft else _status(cast("K", found))
-        self.obj = msgspec.structs.replace(cast("K", found), status=shown)
+        if self.is_draft:
+            found = msgspec.structs.replace(cast("K", found), status=self._shown)  # type: ignore[assignment]
+        self.obj = cast("K", found)
 
     def fail(self, failure: Failure) -> NoReturn:
         """As `Hands.fail`."""
@@ -527,8 +528,9 @@ class _RemotePlace:
             self.overlay.put(collection, found)
 
 
-def _status(obj: Kind) -> Record:
-    status: Record = obj.status  # type: ignore[attr-defined]  # every kind with a controller has one
+def _status(obj: Kind) -> Record | None:
+    """None: the kind has no status, so its steps show none."""
+    status: Record | None = getattr(obj, "status", None)
     return status
 
 
@@ -559,7 +561,8 @@ def rehearse(logic: Logic[K, S], obj: K, view: Callable[[Overlay], View]) -> Cou
         found.steps.append(step)
         found.is_unknown = seen.is_unknown
         if step.failure is not None:
-            found.status = step.status or cast("S | None", step.failure.status) or logic.failed(obj, step.failure)
+            shown = step.status or cast("S | None", step.failure.status) or logic.failed(obj, step.failure)
+            found.status = shown or found.status
             return found
         is_new = step.status is not None and step.status != found.status
         if not step.writes and not is_new:
@@ -571,5 +574,6 @@ def rehearse(logic: Logic[K, S], obj: K, view: Callable[[Overlay], View]) -> Cou
         except Released:
             return found
         own = overlay.of(logic.collection).get(obj.key, obj)
-        obj = msgspec.structs.replace(own if own is not None else obj, status=found.status)
+        obj = own if own is not None else obj
+        obj = msgspec.structs.replace(obj, status=found.status) if hasattr(obj, "status") else obj
     return found

@@ -18,13 +18,25 @@ from stellwerk.kube.types.model import JsonObject, Unreadable
 from stellwerk.operators.kyma.api import Kyma, ModuleStatus
 from stellwerk.operators.kyma.api_manifest import InstallInfo, Manifest
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleReleaseMetaSpec, ModuleTemplate
+from stellwerk.operators.kyma.api_status import State
 from stellwerk.operators.kyma.collections import MANIFESTS, METAS, TEMPLATES
 from stellwerk.operators.kyma.fleet.rollout import ROLLOUTS
 from stellwerk.operators.kyma.mandatory.modules import version_of
-from stellwerk.operators.kyma.module.resolution import Component, Offers, Plan, is_offered, manifest_name, resolve
+from stellwerk.operators.kyma.module.resolution import (
+    Component,
+    FirstSeen,
+    Offers,
+    Plan,
+    Release,
+    is_offered,
+    manifest_name,
+    release_of,
+    resolve,
+)
 from stellwerk.operators.kyma.module.windows import OneWindow, Policy, Window
 from stellwerk.render.errors import SourceError
 from stellwerk.runtime.reading.known import Known, Present, Unknown
+from stellwerk.runtime.reading.loads import PlainLoads
 from stellwerk.runtime.reading.questions import PlainSource
 from stellwerk.runtime.reading.view import PlainSources, View
 
@@ -67,6 +79,8 @@ class World:
     skips_windows: bool = False
     offers: Offers = OFFERS
     rollouts: Sequence[ConfigMap] = ()
+    seen_at: datetime = NOW
+    """When the contents of the ModuleReleaseMetas were first seen."""
 
     @property
     def kyma(self) -> Kyma:
@@ -87,7 +101,12 @@ class World:
         for collection, objects in lists:
             sources.add(cast("Any", collection), PlainSource(objects, self.unreadable.get(collection, ())))
         kyma = self.kyma
-        return resolve(kyma, kyma.spec, self.offers, View(sources=sources, now=NOW))
+        return resolve(kyma, kyma.spec, self.offers, self.view(sources))
+
+    def view(self, sources: PlainSources) -> View:
+        """A view of these sources."""
+        loads = PlainLoads({FirstSeen(release_of(each)): self.seen_at for each in self.metas})
+        return View(sources=sources, now=NOW, loads=loads)
 
     def plan(self) -> Plan:
         """The plan of the only module."""
@@ -357,6 +376,34 @@ def test_an_upgrade_with_a_downtime_waits_for_a_window(
     assert plan.status.maintenance is is_maintained
     assert plan.status.version == ("2.0.0" if is_written else "1.0.0")
     assert (plan.wanted is not None) is is_written
+
+
+def test_a_new_version_of_a_channel_reaches_each_kyma_at_a_time_of_its_own() -> None:
+    """Scenario 22: nothing is shown of the wait, and what a user asks for waits for nothing."""
+    slow = replace(OFFERS, longest_delay=HOUR)
+    bumped = INSTALLED.but(metas=(a_meta("amod", regular="2.0.0", fast="2.0.0"),), offers=slow)
+    plan = bumped.plan()
+    assert (plan.wanted, plan.status) == (None, INSTALLED.status[0])
+    for later in (bumped.but(seen_at=NOW - HOUR), bumped.but(offers=OFFERS)):
+        assert later.plan().wanted is not None
+    for asked in (
+        INSTALLED.but(modules=({"name": "amod", "channel": "fast"},), offers=slow),
+        INSTALLED.but(modules=({"name": "amod", "managed": False},), offers=slow),
+        World(offers=slow),
+    ):
+        assert asked.plan().wanted is not None
+    failing = bumped.manifests[0]
+    broken = msgspec.structs.replace(failing, status=msgspec.structs.replace(failing.status, state=State.Error))
+    assert shown(bumped.but(manifests=(broken,)).plan()) == ("Error", "")
+
+
+def test_the_delays_of_many_kymas_fill_the_time() -> None:
+    offers = replace(OFFERS, longest_delay=HOUR)
+    found = [offers.delay(a_kyma(f"k{number}"), Release("uid", 1)) / HOUR for number in range(400)]
+    assert (min(found) < 0.02, max(found) > 0.98) == (True, True)
+    assert 0.45 < sum(found) / len(found) < 0.55
+    assert offers.delay(a_kyma("k1"), Release("uid", 1)) == offers.delay(a_kyma("k1"), Release("uid", 1))
+    assert offers.delay(a_kyma("k1"), Release("uid", 1)) != offers.delay(a_kyma("k1"), Release("uid", 2))
 
 
 def test_an_unmanaged_module_keeps_channel_and_version_only() -> None:

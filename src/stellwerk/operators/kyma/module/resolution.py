@@ -8,13 +8,16 @@ deleted only if its module was removed from the specification, or is not allowed
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, owner_reference, plain_json
 from stellwerk.kube.types.object_meta import ObjectMeta
@@ -36,12 +39,14 @@ from stellwerk.operators.kyma.kyma.catalog import is_marked, module_of
 from stellwerk.operators.kyma.mandatory.modules import version_of
 from stellwerk.operators.kyma.module.windows import NoWindow, Policy
 from stellwerk.render.errors import SourceError
+from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.reading.known import Absent, Known, NotKnown, Present, Unknown
 from stellwerk.runtime.reading.view import View
 
 MOST_NAME = 62
 """Characters of the name of a Manifest."""
 A = TypeVar("A")
+EMPTY: Mapping[str, str] = MappingProxyType({})
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
 
@@ -68,6 +73,61 @@ class Offers:
     sync_namespace: str = labels.SKR_NAMESPACE
     limits_rollouts: bool = False
     """Whether a Kyma needs a turn to change the version of a module."""
+    longest_delay: timedelta = timedelta(0)
+    """Within which the Kymas take over a new version of a channel, each at a time of its own."""
+    clock: Clock = field(default_factory=SystemClock, compare=False)
+
+    def delay(self, kyma: Kyma, meta: Release) -> timedelta:
+        """That of a Kyma for the content of a ModuleReleaseMeta: always the same."""
+        text = f"{kyma.metadata.uid}/{meta.uid}/{meta.generation}".encode()
+        return self.longest_delay * (int.from_bytes(blake2b(text, digest_size=4).digest()) / 2**32)
+
+    def is_delay_over(self, kyma: Kyma, meta: Release, view: View) -> bool:
+        """Whether a Kyma may take over a new version now. Raises NotKnown."""
+        if not self.longest_delay:
+            return True
+        began = view.load(FirstSeen(meta, self.clock))
+        if isinstance(began, Unknown):
+            raise NotKnown(f"the age of version {meta.generation} of the ModuleReleaseMeta", began.why)
+        return isinstance(began, Absent) or view.is_past(began.value + self.delay(kyma, meta))
+
+
+class Release(NamedTuple):
+    """A content of a ModuleReleaseMeta."""
+
+    uid: str
+    generation: int
+
+
+def release_of(meta: ModuleReleaseMeta) -> Release:
+    """An aspect: which content it has."""
+    return Release(meta.metadata.uid, meta.metadata.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSeen:
+    """When this process was first asked about a content: no object shows when its spec has changed."""
+
+    release: Release
+    clock: Clock = field(default_factory=SystemClock, compare=False, repr=False)
+
+    @property
+    def tenant(self) -> str:
+        """As `Load.tenant`."""
+        return labels.KCP_NAMESPACE
+
+    @property
+    def about(self) -> str:
+        """As `Load.about`."""
+        return f"the age of generation {self.release.generation} of a ModuleReleaseMeta"
+
+    async def fetch(self, client: Client) -> datetime:
+        """As `Load.fetch`, without a request."""
+        return self.clock.now()
+
+    def size(self, value: datetime) -> int:
+        """As `Load.size`."""
+        return 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +205,59 @@ def is_offered(module: str, meta: ModuleReleaseMetaSpec | None, kyma: Kyma, rest
     return module in restricted and not is_empty and selector.matches(kyma.metadata.labels)
 
 
+def manifest_of(
+    kyma: Kyma,
+    name: str,
+    module: str,
+    template: ModuleTemplate,
+    component: Component,
+    marks: Mapping[str, str],
+    notes: Mapping[str, str] = EMPTY,
+    policy: str = CustomResourcePolicy.CreateAndDelete,
+    sync_namespace: str = labels.SKR_NAMESPACE,
+) -> JsonObject:
+    """The Manifest of a module, as it is applied. `marks` and `notes`: further labels and annotations."""
+    own = {
+        labels.KYMA_NAME_LABEL: kyma.metadata.name,
+        labels.MODULE_NAME_LABEL: module,
+        labels.MANAGED_BY_LABEL: labels.OPERATOR_NAME,
+    }
+    if template.metadata.labels:
+        own[labels.CONTROLLER_NAME_LABEL] = template.metadata.labels.get(labels.CONTROLLER_NAME_LABEL, "")
+    named = {labels.FQDN_ANNOTATION: component.name, labels.OCM_COMPONENT_NAME_ANNOTATION: component.name}
+    spec = ManifestSpec(
+        install=component.install,
+        version=component.version,
+        localized_images=component.images,
+        manager=template.spec.manager,
+        resource=_default_resource(template, name, sync_namespace),
+        custom_resource_policy=policy,
+    )
+    return {
+        "apiVersion": Manifest.resource.api_version,
+        "kind": Manifest.resource.kind,
+        "metadata": {
+            "name": name,
+            "namespace": kyma.metadata.namespace,
+            "labels": {**own, **marks},
+            "annotations": {**named, **notes},
+            "ownerReferences": [plain_json(owner_reference(kyma))],
+        },
+        "spec": plain_json(spec),
+    }
+
+
+def _default_resource(template: ModuleTemplate, name: str, namespace: str) -> JsonObject | None:
+    if template.spec.data is None:
+        return None
+    data: JsonObject = {**template.spec.data}
+    metadata = data.get("metadata")
+    given: JsonObject = {**metadata} if isinstance(metadata, dict) else {}
+    given["name"] = given.get("name") or name
+    given["namespace"] = given.get("namespace") or namespace
+    return {**data, "metadata": given}
+
+
 def resolve(kyma: Kyma, spec: KymaSpec, offers: Offers, view: View) -> tuple[Plan, ...]:
     """The plans of all modules, by name. `spec`: what is followed, of both clusters.
 
@@ -214,9 +327,13 @@ class _Resolution:
             status = _with_problem(module.name, self._channel(module), former, problem)
             removed = installed if problem.uninstalls and installed and not _is_leaving(installed) else None
             return Plan(name=module.name, status=status, removed=removed)
+        is_due = self._is_due(module, former, found, seen)
+        if is_due and former is not None and installed is not None and self._is_delayed(module, installed, found):
+            state = installed.status.state
+            status = msgspec.structs.replace(former, state=state, message="", maintenance=False)
+            return Plan(name=module.name, status=status)
         body = self._manifest(module, name, found)
         status = self._shown(module, found, body, seen)
-        is_due = self._is_due(module, former, found, seen)
         return Plan(
             name=module.name,
             status=status if module.managed else _unmanaged(status),
@@ -258,6 +375,15 @@ class _Resolution:
             return False
         template = former.template  # after an error there is none, and so not known which one was applied
         return template is None or template.metadata.generation != found.template.metadata.generation
+
+    def _is_delayed(self, module: Module, installed: Manifest, found: _Resolved) -> bool:
+        """Whether an upgrade that no user has asked for waits, so that not all clusters have it at once."""
+        if not module.managed or _is_leaving(installed) or installed.spec.version == found.component.version:
+            return False
+        if installed.metadata.labels.get(labels.CHANNEL_LABEL) != self._channel(module):
+            return False
+        meta = _known(self._view.get(METAS, ObjectKey(self._namespace, module.name), release_of), module.name)
+        return meta is not None and not self._offers.is_delay_over(self._kyma, meta, self._view)
 
     # ---- which version
 
@@ -394,47 +520,10 @@ class _Resolution:
 
     def _manifest(self, module: Module, name: str, found: _Resolved) -> JsonObject:
         template, component = found
-        marks = {
-            labels.KYMA_NAME_LABEL: self._kyma.metadata.name,
-            labels.MODULE_NAME_LABEL: module.name,
-            labels.CHANNEL_LABEL: self._channel(module),
-            labels.MANAGED_BY_LABEL: labels.OPERATOR_NAME,
-        }
-        if template.metadata.labels:
-            marks[labels.CONTROLLER_NAME_LABEL] = template.metadata.labels.get(labels.CONTROLLER_NAME_LABEL, "")
-        notes = {labels.FQDN_ANNOTATION: component.name, labels.OCM_COMPONENT_NAME_ANNOTATION: component.name}
-        if not module.managed:
-            notes[labels.IS_UNMANAGED_ANNOTATION] = "true"
-        spec = ManifestSpec(
-            install=component.install,
-            version=component.version,
-            localized_images=component.images,
-            manager=template.spec.manager,
-            resource=self._default_resource(template, name),
-            custom_resource_policy=module.custom_resource_policy,
-        )
-        return {
-            "apiVersion": Manifest.resource.api_version,
-            "kind": Manifest.resource.kind,
-            "metadata": {
-                "name": name,
-                "namespace": self._namespace,
-                "labels": {**marks},
-                "annotations": {**notes},
-                "ownerReferences": [plain_json(owner_reference(self._kyma))],
-            },
-            "spec": plain_json(spec),
-        }
-
-    def _default_resource(self, template: ModuleTemplate, name: str) -> JsonObject | None:
-        if template.spec.data is None:
-            return None
-        data: JsonObject = {**template.spec.data}
-        metadata = data.get("metadata")
-        given: JsonObject = {**metadata} if isinstance(metadata, dict) else {}
-        given["name"] = given.get("name") or name
-        given["namespace"] = given.get("namespace") or self._offers.sync_namespace
-        return {**data, "metadata": given}
+        marks = {labels.CHANNEL_LABEL: self._channel(module)}
+        notes = {} if module.managed else {labels.IS_UNMANAGED_ANNOTATION: "true"}
+        policy, namespace = module.custom_resource_policy, self._offers.sync_namespace
+        return manifest_of(self._kyma, name, module.name, template, component, marks, notes, policy, namespace)
 
     # ---- what is shown
 
