@@ -5,6 +5,7 @@ All kinds share the caches of the control plane, the remote clusters with their 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api import Kyma, KymaStatus
 from stellwerk.operators.kyma.api_manifest import Manifest, ManifestStatus
 from stellwerk.operators.kyma.api_watcher import Watcher, WatcherStatus
-from stellwerk.operators.kyma.collections import HOME_COLLECTIONS, RUNTIME_COLLECTIONS, is_of_modules
+from stellwerk.operators.kyma.collections import GATEWAYS, HOME_COLLECTIONS, RUNTIME_COLLECTIONS, is_of_modules
 from stellwerk.operators.kyma.kyma.decide import KymaLogic, KymaSettings
 from stellwerk.operators.kyma.manifest.decide import ManifestLogic, ManifestSettings
 from stellwerk.operators.kyma.manifest.objects import DEPLOYER
@@ -24,7 +25,10 @@ from stellwerk.operators.kyma.module.resolution import Offers
 from stellwerk.operators.kyma.module.windows import Policy
 from stellwerk.operators.kyma.settings import Settings
 from stellwerk.operators.kyma.sources.loads import Sources
+from stellwerk.operators.kyma.watcher import webhook
+from stellwerk.operators.kyma.watcher.certificates import ISTIO_COLLECTIONS
 from stellwerk.operators.kyma.watcher.decide import WatcherLogic, WatcherSettings
+from stellwerk.operators.kyma.watcher.gateway import GatewayLogic
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.cache.remote_clusters import Connect, RemoteClusters, RemoteLimits
@@ -86,6 +90,9 @@ def install(
         (WatcherSettings(gateway_namespace=settings.istio_gateway_namespace),),
         settings.max_concurrent_watcher_reconciles,
     )
+    if not settings.disable_watcher:
+        # All of a Secret counts: it has no generation that would change with its content.
+        adding.kind(GatewayLogic(), (settings,), 1, is_read_whole=True)
     return LifecycleManager(kymas, manifests, watchers, adding.clusters)
 
 
@@ -106,17 +113,26 @@ def _of_kymas(settings: Settings, modules: Sources, policy: Policy | None) -> Ky
         warning_interval=settings.kyma_requeue_warning_interval,
         busy_interval=settings.kyma_requeue_busy_interval,
         is_deleted_as_before=settings.enable_legacy_kyma_deletion,
+        watcher=settings,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Here:
-    """Makes the caches of the control plane, which are of its namespace."""
+    """Makes the caches of the control plane. Each is of one namespace, mostly that of the lifecycle manager."""
 
     manager: Manager
+    places: Mapping[Any, str]
+    """The other namespaces, by what is cached."""
+
+    @classmethod
+    def of(cls, manager: Manager, settings: Settings) -> _Here:
+        istio = dict.fromkeys((each.target for each in ISTIO_COLLECTIONS), settings.istio_namespace)
+        return cls(manager, {**istio, GATEWAYS.target: settings.istio_gateway_namespace})
 
     def informer(self, target: Any, *, labels: str = "", fields: str = "", optional: bool = False) -> Informer[Any]:
-        return self.manager.informer(target, namespace=HOME, labels=labels, fields=fields, optional=optional)
+        place = self.places.get(target, HOME)
+        return self.manager.informer(target, namespace=place, labels=labels, fields=fields, optional=optional)
 
 
 HOME = labels.KCP_NAMESPACE
@@ -137,10 +153,10 @@ class _Adding:
     @classmethod
     def to(cls, manager: Manager, settings: Settings, connect: Connect, recorder: EventSink | None) -> _Adding:
         client, clock = manager.client.with_field_manager(labels.FIELD_MANAGER), manager.clock
-        sources = InformerSources(_Here(manager), HOME_COLLECTIONS)
+        sources = InformerSources(_Here.of(manager, settings), (*HOME_COLLECTIONS, *ISTIO_COLLECTIONS))
 
         def build(cluster: Cluster, _: object) -> RemoteSources:
-            return RemoteSources(cluster, RUNTIME_COLLECTIONS, is_of_modules)
+            return RemoteSources(cluster, (*RUNTIME_COLLECTIONS, *webhook.RUNTIME_COLLECTIONS), is_of_modules)
 
         clusters = RemoteClusters(
             manager.home,
@@ -160,9 +176,15 @@ class _Adding:
         return cls(manager, client, sources, clusters, loads, Backoff(first, longest), recorder)
 
     def kind(
-        self, logic: Logic[K, S], settings: tuple[object, ...], workers: int, memos: Memos[Any] | None = None
+        self,
+        logic: Logic[K, S],
+        settings: tuple[object, ...],
+        workers: int,
+        memos: Memos[Any] | None = None,
+        *,
+        is_read_whole: bool = False,
     ) -> Deciding[K, S]:
-        """Add the controller of a kind."""
+        """Add the controller of a kind. Objects that are not read whole change with generation and metadata."""
         clock, informer = self.manager.clock, self.sources.informer(logic.collection)
         engine: Deciding[K, S] = Deciding(
             logic=logic,
@@ -186,7 +208,8 @@ class _Adding:
             metrics=self.manager.metrics,
             clock=clock,
         )
-        controller.ignore_updates(only_status_changed)
+        if not is_read_whole:
+            controller.ignore_updates(only_status_changed)
         engine.serve(controller)
         self.manager.add_controller(controller)
         return engine

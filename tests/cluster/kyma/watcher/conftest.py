@@ -17,10 +17,9 @@ from stellwerk.local.build import published_definitions
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
 from stellwerk.operators.kyma import labels
-from stellwerk.operators.kyma.api import KYMAS
-from stellwerk.operators.kyma.api_watcher import WATCHERS
+from stellwerk.operators.kyma.api import DEFINITIONS
 
-DEFINITIONS = (
+PUBLISHED = (
     "gateways.networking.istio.io",
     "virtualservices.networking.istio.io",
     "certificates.cert-manager.io",
@@ -29,13 +28,12 @@ DEFINITIONS = (
 
 
 async def prepare(cluster: LocalCluster) -> None:
-    """Have the cluster serve Kymas, Watchers and what others define."""
+    """Have the cluster serve our kinds, and what others define."""
     async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="tests") as client:
         target = unstructured(CustomResourceDefinition.resource)
-        for body in published_definitions.definitions(DEFINITIONS):
+        for body in published_definitions.definitions(PUBLISHED):
             await client.apply(target, body)
-        for definition in (KYMAS, WATCHERS):
-            await serve(client, definition)
+        await serve(client, *DEFINITIONS)
         for namespace in (labels.KCP_NAMESPACE, labels.ISTIO_NAMESPACE):
             await client.apply(Namespace, {"metadata": {"name": namespace}})
 

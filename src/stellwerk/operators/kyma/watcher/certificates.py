@@ -14,7 +14,7 @@ import base64
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -146,6 +146,13 @@ CERTIFICATE_SECRETS = Collection(CertificateSecret, labels=f"{labels.PURPOSE_LAB
 """Those of Kymas."""
 GATEWAY_SECRETS = Collection(AuthoritySecret, fields=f"metadata.name={labels.GATEWAY_SECRET_NAME}")
 ROOT_SECRETS = Collection(AuthoritySecret, fields=f"metadata.name={labels.ROOT_SECRET_NAME}")
+ISTIO_COLLECTIONS: tuple[Collection[Any], ...] = (
+    *CERTIFICATES.values(),
+    CERTIFICATE_SECRETS,
+    GATEWAY_SECRETS,
+    ROOT_SECRETS,
+)
+"""What is read and written in the namespace of Istio."""
 
 
 # ---- the Gateway
