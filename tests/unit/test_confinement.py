@@ -56,6 +56,7 @@ WRITES = {
     "render/sources/artifact_disk_cache.py": "verified artifacts, if a folder for them is named",
     "operators/btp/module/rehearsal.py": "the copy of the module for `stellwerk up`",
     "cli/shell/closed_streams.py": "/dev/null, in the place of standard streams that the caller has closed",
+    "cli/look/bundle.py": "a new archive for support, 0600, under the name that a person gives",
     "cli/reference.py": "the reference page, made in a checkout",
 }
 
