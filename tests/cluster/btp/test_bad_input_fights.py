@@ -139,7 +139,8 @@ async def test_a_fight_over_an_object_hides_not_that_the_operand_does_not_become
         await given.btp_operator()
         await then.event("ChangedByOthers", saying=[OPERAND])
         await running.clock.skip(seconds=FIGHT_SECONDS)
-        await running.clock.skip(seconds=2)
+        await running.is_idle()
+        await running.clock.skip(seconds=FIGHT_SECONDS)
         await then.shows("Error", "ProvisioningFailed", saying=["timed out", OPERAND])
 
 
