@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import ClassVar
 
 import pytest
 from tests.cluster.runtime.example_kind import Lamp, LampStatus, lamp
@@ -10,17 +11,19 @@ from tests.cluster.runtime.test_steps import BULBS, LampLogic, LampStep, bulb, f
 
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.delivery.insight import PreviewFailed
-from stellwerk.delivery.step_preview import StepPreview
+from stellwerk.delivery.ready_steps import ReadyStatus, keep, ready, waiting
+from stellwerk.delivery.step_kind import StepKind
+from stellwerk.delivery.step_preview import Awaited, StepPreview
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.runtime.control.step import Delete, Step, Wait
 from stellwerk.runtime.reading.known import ABSENT, Present, Unknown
 from stellwerk.runtime.reading.live_sources import LiveSources
 from stellwerk.runtime.reading.loads import SecretData
-from stellwerk.runtime.reading.questions import Index
+from stellwerk.runtime.reading.questions import Collection, Index
 from stellwerk.runtime.reading.view import View
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.faults import AnswerInstead, FaultProxy, requests
@@ -87,10 +90,46 @@ async def test_what_the_user_may_not_read_is_unknown_and_shown(
         with proxy.on_requests(requests("get", "configmaps", namespace=namespace), AnswerInstead(403)):
             course = await previewer(LampLogic()).course(obj, user, NOW, ())
             preview = await previewer(LampLogic()).preview(obj, user, NOW)
+            awaited = await previewer(LampLogic()).awaited(obj, user, NOW)
+    assert awaited == Awaited((), (f"configmaps in {namespace}",))
     assert not preview.objects
     assert not preview.created
     assert course.status.conditions[0].reason == "Unknown"
     assert any("ConfigMap" in warning for warning in preview.warnings)
+
+
+class Door(Kind, frozen=True, kw_only=True):
+    resource: ClassVar[Resource] = Resource("engine.test", "v1", "Door", "doors", namespaced=True)
+    status: ReadyStatus = ReadyStatus()
+
+
+def lock(door: Door, view: View) -> Step[ReadyStatus]:
+    """A door waits for the ConfigMap of its name, and has a lock then."""
+    if view.find(BULBS, door.key) is None:
+        return waiting(door, view, "NoPlan", Wait((BULBS, door.key), f"ConfigMap {door.key} does not exist"))
+    return ready(door, view, "Locked", writes=keep(view, BULBS, door, {}, name=f"{door.key.name}-lock"))
+
+
+DOOR = StepKind(name="doors", collection=Collection(Door), decide=lock)
+
+
+@pytest.mark.parametrize("has_plan", [False, True])
+async def test_why_names_what_a_pass_would_wait_for_now_and_nothing_if_it_would_write(
+    client: Client, namespace: str, has_plan: bool
+) -> None:
+    metadata: JsonObject = {"name": "front", "namespace": namespace, "uid": "u1"}
+    shown: JsonObject = {"type": "Ready", "status": "False", "reason": "Former", "message": "as it was before"}
+    door: JsonObject = {"apiVersion": "engine.test/v1", "kind": "Door", "metadata": metadata}
+    subject = Unstructured.of({**door, "status": {"conditions": [shown]}})
+    if has_plan:
+        plan: JsonObject = {"name": "front", "namespace": namespace, "labels": {"engine.test/bulb": "yes"}}
+        await client.create(ConfigMap, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": plan})
+    diagnosis = await DOOR.insight().diagnostician.diagnose(client, subject)
+    (finding,) = diagnosis.findings
+    assert finding.text == "as it was before"
+    expected = () if has_plan else (f"ConfigMap {namespace}/front does not exist",)
+    assert tuple(each.text for each in finding.because) == expected
+    assert finding.is_root_cause == has_plan
 
 
 @pytest.mark.parametrize("is_everywhere", [False, True])
