@@ -19,7 +19,7 @@ from stellwerk.operators.kyma import collections as known
 from stellwerk.operators.kyma.api import Kyma
 from stellwerk.operators.kyma.api_manifest import InstallInfo, Manifest, ManifestStatus
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
-from stellwerk.operators.kyma.api_status import State
+from stellwerk.operators.kyma.api_status import LastOperation, State
 from stellwerk.operators.kyma.collections import MANIFESTS, RUNTIME_KYMAS
 from stellwerk.operators.kyma.kyma.decide import DefinitionContent, KymaLogic, KymaSettings
 from stellwerk.operators.kyma.kyma.sync import DEFINITIONS
@@ -247,9 +247,10 @@ class World:
         assert isinstance(found, Manifest)
         return found
 
-    def become(self, state: State) -> None:
+    def become(self, state: State, operation: str = "") -> None:
         """The controller of Manifests does its work."""
-        changed = msgspec.structs.replace(self.manifest, status=ManifestStatus(state=state))
+        last = LastOperation(operation=operation)
+        changed = msgspec.structs.replace(self.manifest, status=ManifestStatus(state=state, last_operation=last))
         self.here[MANIFESTS] = {changed.key: changed}
 
     def delete(self) -> None:
@@ -819,3 +820,30 @@ def test_a_bug_of_ours_is_shown_and_does_not_end_a_deletion() -> None:
     shown = LOGIC.unexpected(world.kyma, "a bug")
     assert (shown.state, shown.modules) == (State.Error, world.kyma.status.modules)
     assert {each.status for each in shown.conditions} == {"True"}
+
+
+def test_what_holds_up_a_module_is_read_in_the_status_of_its_kyma() -> None:
+    """Both if the module is removed and if the Kyma is; what a Manifest does while it is well is not repeated."""
+    held = "waiting for module crs deletion: 2 Amod.g.io: a/one, b/two"
+    removed = installed()
+    removed.edit(modules=[])
+    deleted = installed()
+    deleted.delete()
+    for world in (removed, deleted):
+        world.run()
+        world.become(State.Deleting, held)
+        world.run()
+        assert world.kyma is not None
+        assert [(each.state, each.message) for each in world.kyma.status.modules] == [(State.Deleting, held)]
+        assert any(held in (wait.message or str(wait.on)) for wait in world.step().waits)
+    assert removed.user.status.modules[0].message == held
+    failing = installed()
+    for state, operation, message in (
+        (State.Error, "cannot apply Deployment a/b: it is refused", "cannot apply Deployment a/b: it is refused"),
+        (State.Processing, "waiting for resources to become ready", ""),
+        (State.Ready, "resources are ready", ""),
+    ):
+        failing.become(state, operation)
+        failing.run()
+        assert failing.kyma is not None
+        assert failing.kyma.status.modules[0].message == message

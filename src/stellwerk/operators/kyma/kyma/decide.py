@@ -77,7 +77,7 @@ from stellwerk.operators.kyma.kyma.sync import (
     Remote,
     Shown,
 )
-from stellwerk.operators.kyma.module.resolution import Offers, Plan, as_module, is_offered, resolve
+from stellwerk.operators.kyma.module.resolution import Offers, Plan, as_module, cause_of, is_offered, resolve
 from stellwerk.operators.kyma.settings import Settings
 from stellwerk.operators.kyma.watcher import certificates, webhook
 from stellwerk.operators.kyma.watcher.certificates import Removal
@@ -529,6 +529,7 @@ def _leaving_step(remains: Remains, view: View, there: View | None, settings: Ky
         case UseCase.DROP_FINALIZER:
             return _done(case, RemoveFinalizer(deletion.own_finalizers(kyma)[0]))
         case _:
+            shown = msgspec.structs.replace(shown, modules=_left(remains))
             return Step(status=shown, waits=_waits_for(remains.manifests))
 
 
@@ -603,7 +604,21 @@ def _deleted_manifests(remains: Remains, refused: Refusal) -> Iterable[Write]:
 
 
 def _waits_for(manifests: Iterable[Manifest]) -> tuple[Wait, ...]:
-    return tuple(Wait((MANIFESTS, each.key), f"waiting for the end of {each.ref}") for each in manifests)
+    return tuple(
+        Wait((MANIFESTS, each.key), cause_of(each) or f"waiting for the end of {each.ref}") for each in manifests
+    )
+
+
+def _left(remains: Remains) -> tuple[ModuleStatus, ...]:
+    """The modules of a Kyma that is being deleted, with what holds up their Manifests."""
+    left = {each.metadata.name: each for each in remains.manifests}
+    modules = []
+    for each in remains.kyma.status.modules:
+        manifest = left.get(each.manifest.metadata.name) if each.manifest is not None else None
+        if manifest is not None:
+            each = msgspec.structs.replace(each, state=manifest.status.state, message=cause_of(manifest))
+        modules.append(each)
+    return tuple(modules)
 
 
 # ---- what both have

@@ -32,7 +32,7 @@ from stellwerk.operators.kyma.api_manifest import (
     ManifestStatus,
 )
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleReleaseMetaSpec, ModuleTemplate
-from stellwerk.operators.kyma.api_status import State
+from stellwerk.operators.kyma.api_status import LastOperation, State
 from stellwerk.operators.kyma.collections import MANIFESTS_OF_KYMA, METAS, TEMPLATES, TEMPLATES_IN
 from stellwerk.operators.kyma.fleet.rollout import has_turn, waiting_message
 from stellwerk.operators.kyma.kyma.catalog import is_marked, module_of
@@ -46,6 +46,7 @@ from stellwerk.runtime.reading.view import View
 MOST_NAME = 62
 """Characters of the name of a Manifest."""
 A = TypeVar("A")
+_UNWELL = frozenset((State.Error, State.Warning, State.Deleting))
 EMPTY: Mapping[str, str] = MappingProxyType({})
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
@@ -281,7 +282,17 @@ def as_module(manifest: Manifest) -> Manifest:
         },
     )
     spec = ManifestSpec(version=manifest.spec.version, custom_resource_policy=manifest.spec.custom_resource_policy)
-    return Manifest(metadata=metadata, spec=spec, status=ManifestStatus(state=manifest.status.state))
+    cause = cause_of(manifest)
+    last = LastOperation(operation=cause) if cause else None
+    return Manifest(
+        metadata=metadata, spec=spec, status=ManifestStatus(state=manifest.status.state, last_operation=last)
+    )
+
+
+def cause_of(manifest: Manifest) -> str:
+    """Why a Manifest is not as it should be, or what its deletion waits for; empty while it is well."""
+    last = manifest.status.last_operation
+    return last.operation if last is not None and manifest.status.state in _UNWELL else ""
 
 
 def _offer(meta: ModuleReleaseMeta) -> ModuleReleaseMetaSpec:
@@ -330,7 +341,7 @@ class _Resolution:
         is_due = self._is_due(module, former, found, seen)
         if is_due and former is not None and installed is not None and self._is_delayed(module, installed, found):
             state = installed.status.state
-            status = msgspec.structs.replace(former, state=state, message="", maintenance=False)
+            status = msgspec.structs.replace(former, state=state, message=cause_of(installed), maintenance=False)
             return Plan(name=module.name, status=status)
         body = self._manifest(module, name, found)
         status = self._shown(module, found, body, seen)
@@ -537,6 +548,7 @@ class _Resolution:
             channel=self._channel(module),
             version=component.version,
             state=seen.status.state if seen is not None else State.Unset,
+            message=cause_of(seen) if seen is not None else "",
             manifest=_tracked(Manifest.resource, key, seen.metadata.generation if seen is not None else 0),
             template=_tracked(ModuleTemplate.resource, template.key, template.metadata.generation),
             resource=_default_reference(module, template, cast("JsonObject", body["spec"])),
@@ -548,7 +560,9 @@ class _Resolution:
         former, installed = self._former[module.name], self._installed(module.name)
         if installed is None or labels.IS_UNMANAGED_ANNOTATION in installed.metadata.annotations:
             return Plan(name=module.name, status=None)
-        status = msgspec.structs.replace(former, state=installed.status.state, message="", maintenance=False)
+        status = msgspec.structs.replace(
+            former, state=installed.status.state, message=cause_of(installed), maintenance=False
+        )
         if not installed.metadata.is_terminating:
             return Plan(name=module.name, status=status, removed=installed)
         if former.template is None:
