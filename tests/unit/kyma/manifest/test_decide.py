@@ -359,6 +359,20 @@ def test_objects_that_a_new_layer_does_not_have_go_before_it_is_applied() -> Non
     assert gone.status.synced == SYNCED
 
 
+def test_a_new_layer_is_noted_when_the_state_that_follows_from_it_is_saved() -> None:
+    """Else Ready of the former layer would be taken for that of the new one."""
+    subject = installed(
+        annotations={labels.SYNCED_LAYER_ANNOTATION: "sha256:former"},
+        status=ManifestStatus(state=State.Ready, synced=SYNCED),
+    )
+    course = World().course(subject)
+    noted = next(
+        number for number, step in enumerate(course.steps) if any(isinstance(each, Patch) for each in step.writes)
+    )
+    before = [step.status.state for step in course.steps[:noted] if step.status is not None]
+    assert before[-1] is course.status.state is State.Processing
+
+
 def test_nothing_is_deleted_if_the_same_layer_lacks_objects() -> None:
     former = SyncedResource(group="", version="v1", kind="ConfigMap", name="former", namespace="ours")
     subject = installed(status=ManifestStatus(state=State.Ready, synced=(*SYNCED, former)))

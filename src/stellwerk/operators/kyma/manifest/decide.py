@@ -232,9 +232,11 @@ class _Decision:
             return step
         if (step := self._with_default_resource(remote)) is not None:
             return step
-        if not is_same:
-            return self._step(writes=(self._patch({"annotations": {labels.SYNCED_LAYER_ANNOTATION: digest}}),))
-        return self._with_state(remote, module)
+        last = self._with_state(remote, module)
+        if is_same or last.status != self.manifest.status:
+            return last
+        # The state is saved before the layer is noted, so that Ready with a layer is never that of a former one.
+        return self._step(writes=(self._patch({"annotations": {labels.SYNCED_LAYER_ANNOTATION: digest}}),))
 
     def _refuse_orphan(self) -> None:
         """Raises Problem for a Manifest that no Kyma answers for: nothing is applied, and nothing deleted."""
