@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
@@ -17,7 +18,15 @@ from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api import Kyma, KymaStatus
 from stellwerk.operators.kyma.api_manifest import Manifest, ManifestStatus
 from stellwerk.operators.kyma.api_watcher import Watcher, WatcherStatus
-from stellwerk.operators.kyma.collections import GATEWAYS, HOME_COLLECTIONS, RUNTIME_COLLECTIONS, is_of_modules
+from stellwerk.operators.kyma.collections import (
+    GATEWAYS,
+    HOME_COLLECTIONS,
+    MANIFESTS,
+    RUNTIME_COLLECTIONS,
+    is_of_modules,
+)
+from stellwerk.operators.kyma.fleet.figures import FleetFigures
+from stellwerk.operators.kyma.fleet.rollout import ROLLOUTS, VERSIONS, ModuleVersion, RolloutLogic, RolloutSettings
 from stellwerk.operators.kyma.kyma.decide import KymaLogic, KymaSettings
 from stellwerk.operators.kyma.manifest.decide import ManifestLogic, ManifestSettings
 from stellwerk.operators.kyma.manifest.objects import DEPLOYER
@@ -32,6 +41,7 @@ from stellwerk.operators.kyma.watcher.gateway import GatewayLogic
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.cache.remote_clusters import Connect, RemoteClusters, RemoteLimits
+from stellwerk.runtime.cache.store import Store
 from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
 from stellwerk.runtime.control.executor import Deciding, InformerSources, Logic, RemoteSources
 from stellwerk.runtime.control.loads import Loads
@@ -55,6 +65,8 @@ class LifecycleManager:
     kymas: Deciding[Kyma, KymaStatus]
     manifests: Deciding[Manifest, ManifestStatus]
     watchers: Deciding[Watcher, WatcherStatus]
+    rollouts: Deciding[ModuleVersion, Record] | None
+    """None: they are not limited."""
     clusters: RemoteClusters[RemoteSources]
 
 
@@ -93,7 +105,17 @@ def install(
     if not settings.disable_watcher:
         # All of a Secret counts: it has no generation that would change with its content.
         adding.kind(GatewayLogic(), (settings,), 1, is_read_whole=True)
-    return LifecycleManager(kymas, manifests, watchers, adding.clusters)
+    rollouts, turns = None, Store[ConfigMap]()
+    if settings.module_rollout_at_once:
+        limits = RolloutSettings(
+            at_once=settings.module_rollout_at_once,
+            stop_share=settings.module_rollout_stop_share,
+            patience=settings.module_rollout_patience,
+        )
+        rollouts = adding.kind(RolloutLogic(), (limits,), 1, name="Rollout")
+        turns = adding.sources.informer(ROLLOUTS).store
+    manager.metrics.register(FleetFigures(adding.sources.informer(MANIFESTS).store, turns))
+    return LifecycleManager(kymas, manifests, watchers, rollouts, adding.clusters)
 
 
 def _of_kymas(settings: Settings, modules: Sources, policy: Policy | None) -> KymaSettings:
@@ -104,6 +126,7 @@ def _of_kymas(settings: Settings, modules: Sources, policy: Policy | None) -> Ky
             least_window=settings.min_maintenance_window_size,
             restricted=frozenset(settings.restricted_default_modules),
             sync_namespace=settings.sync_namespace,
+            limits_rollouts=settings.module_rollout_at_once > 0,
         )
 
     return KymaSettings(
@@ -153,7 +176,8 @@ class _Adding:
     @classmethod
     def to(cls, manager: Manager, settings: Settings, connect: Connect, recorder: EventSink | None) -> _Adding:
         client, clock = manager.client.with_field_manager(labels.FIELD_MANAGER), manager.clock
-        sources = InformerSources(_Here.of(manager, settings), (*HOME_COLLECTIONS, *ISTIO_COLLECTIONS))
+        collections = (*HOME_COLLECTIONS, *ISTIO_COLLECTIONS, ROLLOUTS, VERSIONS)
+        sources = InformerSources(_Here.of(manager, settings), collections)
 
         def build(cluster: Cluster, _: object) -> RemoteSources:
             return RemoteSources(cluster, (*RUNTIME_COLLECTIONS, *webhook.RUNTIME_COLLECTIONS), is_of_modules)
@@ -182,9 +206,13 @@ class _Adding:
         workers: int,
         memos: Memos[Any] | None = None,
         *,
+        name: str = "",
         is_read_whole: bool = False,
     ) -> Deciding[K, S]:
-        """Add the controller of a kind. Objects that are not read whole change with generation and metadata."""
+        """Add the controller of a kind; `name`: of one of several that it has.
+
+        Objects that are not read whole change with generation and metadata.
+        """
         clock, informer = self.manager.clock, self.sources.informer(logic.collection)
         engine: Deciding[K, S] = Deciding(
             logic=logic,
@@ -196,7 +224,7 @@ class _Adding:
             clusters=self.clusters,
         )
         controller: Controller[K, S] = Controller(
-            logic.collection.resource.kind,
+            name or logic.collection.resource.kind,
             informer,
             engine,
             write_status=StatusWriter(client=self.client, clock=clock),

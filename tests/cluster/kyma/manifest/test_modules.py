@@ -249,6 +249,7 @@ async def works(
         settings = Settings(
             without_registry=True,
             raw_manifest_links=ManifestLinks.FILE,
+            module_rollout_at_once=1,  # the Kyma waits for its turn, and gets it
             disable_watcher=True,
             failure_base_delay=timedelta(seconds=0.1),
         )

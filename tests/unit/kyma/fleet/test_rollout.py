@@ -189,15 +189,12 @@ def test_turns_are_given_in_a_config_map_that_people_can_read() -> None:
     assert rehearse(RolloutLogic(), version(), lambda overlay: world.view(overlay)).steps[-1].writes == ()
 
 
-def test_without_a_limit_or_a_kyma_that_waits_there_is_no_config_map() -> None:
+def test_without_a_kyma_that_waits_there_is_no_config_map() -> None:
     made = shown(World(kymas=[kyma("a", waits=True)]).step())
-    off = RolloutSettings()
     assert World(kymas=[kyma("a")]).step() == Step()
-    assert World(kymas=[kyma("a", waits=True)], settings=off).step() == Step()
-    assert isinstance(World(rollouts=[made], settings=off).step().writes[0], Delete)
     over = World(kymas=[kyma("a", "2.0.0")], manifests=[manifest("a", "2.0.0")], rollouts=[made])
     assert isinstance(over.step().writes[0], Delete)
-    assert isinstance(World(rollouts=[made]).step(deletionTimestamp=DELETED, finalizers=["x"]).writes[0], Delete)
+    assert World(rollouts=[made]).step(deletionTimestamp=DELETED, finalizers=["x"]) == Step(), "it goes with its owner"
 
 
 def test_a_turn_is_over_when_the_layer_is_applied_and_ready() -> None:

@@ -73,8 +73,8 @@ class Turn(Record, frozen=True, kw_only=True):
 class RolloutSettings:
     """What the process is started with, as far as rollouts depend on it."""
 
-    at_once: int = 0
-    """How many clusters get a version at a time; 0: as many as there are."""
+    at_once: int
+    """How many clusters get a version at a time, at least one."""
     stop_share: float = 0.1
     """A larger share of turns that have failed stops a rollout."""
     patience: timedelta = timedelta(minutes=10)
@@ -301,8 +301,8 @@ def decide(template: ModuleVersion, view: View) -> Step[Record]:
     """What the rollout of a version needs next. Raises NotKnown."""
     settings, key = view.setting(RolloutSettings), _rollout_key(template.key)
     shown = view.find(ROLLOUTS, key)
-    if not settings.at_once or template.metadata.is_terminating:
-        return Step(writes=(Delete(ROLLOUTS, shown, _refused, "rollouts are not limited"),)) if shown else Step()
+    if template.metadata.is_terminating:  # the ConfigMap goes with it
+        return Step()
     if shown is not None and shown.metadata.is_terminating:
         return Step(waits=(Wait((ROLLOUTS, key), f"{shown.ref} is being deleted"),))
     namespace, spec = template.metadata.namespace, template.spec
