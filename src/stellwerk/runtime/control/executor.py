@@ -34,7 +34,7 @@ from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import secrecy
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.control.queue import Priority
-from stellwerk.runtime.control.step import Again, Failure, Gone, Place, Released, Step, Wait, Write
+from stellwerk.runtime.control.step import Again, Delete, Failure, Gone, Patch, Place, Released, Step, Wait, Write
 from stellwerk.runtime.reading.known import NotKnown
 from stellwerk.runtime.reading.loads import Load, LoadSource, PlainLoads, ServedKind
 from stellwerk.runtime.reading.questions import (
@@ -374,6 +374,8 @@ class _StepPass(Generic[K, S]):
             try:
                 if step.writes and self.is_draft:
                     await self._save()
+                    if any(self._is_about_subject(each) for each in step.writes):
+                        continue  # it has another version now
                 await self._perform(step)
             except Again:
                 last, conflicts = (), conflicts + 1
@@ -498,6 +500,9 @@ class _StepPass(Generic[K, S]):
     def _fail(self, failure: Failure, status: S | None, events: tuple[Notice, ...]) -> NoReturn:
         shown = status or failure.status or self.engine.logic.failed(self.obj, failure)
         raise StepFailed(failure, shown, (*self.notices, *events))
+
+    def _is_about_subject(self, write: Write) -> bool:
+        return isinstance(write, Patch | Delete) and self._is_own(write.collection, write.seen.key)
 
     def _is_own(self, collection: Collection[Any], key: ObjectKey) -> bool:
         return collection is self.engine.logic.collection and key == self.obj.key

@@ -25,6 +25,9 @@ from stellwerk.runtime.reading.known import ABSENT, Known, Listing, Present, Unk
 
 T = TypeVar("T", bound=HasMetadata)
 
+NOT_LISTED = "the objects are not listed yet"
+"""Why nothing is known of a collection whose watch has only just begun."""
+
 AT_ONCE = 500
 """How many askers one change wakes before others have the event loop: about two milliseconds of work."""
 
@@ -238,14 +241,14 @@ class InformerSource(Generic[T]):
     def get(self, key: ObjectKey) -> Known[T]:
         """The object under a key."""
         informer = self.informer
-        why = "" if self._shows_all else self._doubt() or "it is not listed yet"
+        why = "" if self._shows_all else self._doubt() or NOT_LISTED
         found = _known(informer.store.get(key), informer.unreadable.get(key), self._doubt(), why)
         return replace(found, is_refused=informer.is_forbidden) if isinstance(found, Unknown) else found
 
     def by(self, index: Index[T], value: str) -> Listing[T]:
         """The objects that an index has under a value. The index must be that of a question that was asked."""
         informer = self.informer
-        why = "" if self._shows_all else self._doubt() or "they are not listed yet"
+        why = "" if self._shows_all else self._doubt() or NOT_LISTED
         unknown = _perhaps(index, value, informer.unreadable, informer.store.get)
         return Listing(tuple(informer.store.by(index.name, value)), unknown, why)
 

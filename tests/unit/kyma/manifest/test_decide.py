@@ -41,8 +41,9 @@ from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.conditions import is_true
 from stellwerk.runtime.control.executor import Course, rehearse
 from stellwerk.runtime.control.step import Create, Delete, Patch, Write
+from stellwerk.runtime.reading.known import NotKnown
 from stellwerk.runtime.reading.loads import PlainLoads, SecretData, ServedKind
-from stellwerk.runtime.reading.questions import PlainSource
+from stellwerk.runtime.reading.questions import NOT_LISTED, PlainSource
 from stellwerk.runtime.reading.view import Overlay, PlainClusters, PlainSources, View
 from stellwerk.testing.clock import FakeClock
 
@@ -313,9 +314,10 @@ def test_custom_resources_wait_until_their_definition_is_established() -> None:
     world = World(texts=(MODULE + DEFINITION,))
     course = world.course(manifest(MODULE + DEFINITION))
     assert "Sample" not in {each.address.resource.kind for each in applied(course)}
-    assert operation(course.status) == (
+    assert [each.message for each in course.steps[-1].waits] == [
         "waiting for resources to become ready: the API server begins to serve samples.operator.example.org"
-    )
+    ]
+    assert course.status.state is State.Processing
 
 
 def test_a_kind_that_the_cluster_does_not_serve_holds_back_no_other_object() -> None:
@@ -429,6 +431,14 @@ def test_a_missing_login_is_an_error_and_a_silent_cluster_names_its_cause() -> N
     course = World(trouble="it does not answer").course(installed())
     assert (course.writes, course.status.state) == ([], State.Error)
     assert "it does not answer" in operation(course.status)
+
+
+def test_a_moment_in_which_nothing_is_known_shows_nothing_and_missing_rights_are_an_error() -> None:
+    logic, subject = ManifestLogic(FakeClock()), installed()
+    view = World().view(subject, Overlay())
+    for why, state in ((NOT_LISTED, None), ("not permitted to list and watch configmaps", State.Error)):
+        step = logic.unknown(subject, view, NotKnown("ConfigMap ours/settings", why))
+        assert (step.status.state if step.status is not None else None) is state
 
 
 # ---- the default custom resource

@@ -180,7 +180,10 @@ async def test_a_pass_that_did_not_come_to_its_end_keeps_its_former_questions() 
 async def test_an_empty_cache_that_is_filled_turns_unknown_into_absent_and_wakes() -> None:
     site = Site()
     answers = ask(site, site.asker("a"), lambda view: view.get(STONES, key(1)), lambda view: view.by(OF_QUARRY, "x"))
-    assert answers == [Unknown("it is not listed yet"), "objects of kind Stone: they are not listed yet"]
+    assert answers == [
+        Unknown("the objects are not listed yet"),
+        "objects of kind Stone: the objects are not listed yet",
+    ]
     site.informer.take(Synced((), "10"))
     assert set(site.woken) == {ObjectKey("here", "a")}
     assert ask(site, site.asker("b"), lambda view: view.get(STONES, key(1))) == [Absent()]
@@ -213,7 +216,7 @@ async def test_what_was_readable_once_is_present_with_a_doubt() -> None:
 
 async def test_what_may_not_be_watched_is_refused_and_what_is_not_listed_yet_is_not() -> None:
     site = Site()
-    assert site.view().get(STONES, key(1)) == Unknown("it is not listed yet")
+    assert site.view().get(STONES, key(1)) == Unknown("the objects are not listed yet")
     site.informer.take(WatchSuspended("not permitted", is_forbidden=True))
     assert site.view().get(STONES, key(1)) == Unknown("not permitted", is_refused=True)
 
@@ -229,14 +232,14 @@ async def test_a_namespace_has_a_watch_of_its_own_which_may_be_replaced() -> Non
         asker.keep((question,))
         return source.get(stone)
 
-    assert ask_for(key(1)) == Unknown("it is not listed yet")
+    assert ask_for(key(1)) == Unknown("the objects are not listed yet")
     sites["there"].fill()
     assert woken == []
     sites["here"].fill(stone(1, 5))
     assert woken[:1] == [asker.key]
     assert ask_for(key(1)) == Present(stone(1, 5))
     sites["here"] = Site()
-    assert ask_for(key(1)) == Unknown("it is not listed yet")
+    assert ask_for(key(1)) == Unknown("the objects are not listed yet")
     woken.clear()
     sites["here"].fill()
     assert woken == [asker.key]

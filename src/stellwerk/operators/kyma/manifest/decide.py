@@ -17,11 +17,11 @@ Only objects that `status.synced` lists are ever deleted; an object is listed be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from stellwerk.apply.errors import InvalidSet, UnreadableStatus
 from stellwerk.apply.objects.desired import Address, Desired
@@ -66,7 +66,7 @@ from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.step import Create, Delete, Failure, Patch, Step, Wait, Write
 from stellwerk.runtime.reading.known import NotKnown, Present, Unknown
 from stellwerk.runtime.reading.loads import LOADING, SecretData
-from stellwerk.runtime.reading.questions import Collection
+from stellwerk.runtime.reading.questions import NOT_LISTED, Collection
 from stellwerk.runtime.reading.view import View
 
 ManifestStep: TypeAlias = Step[ManifestStatus]
@@ -107,6 +107,16 @@ def decide(manifest: Manifest, view: View, memory: ObservedState) -> ManifestSte
 def module_names(kyma: Kyma) -> frozenset[str]:
     """An aspect: the Manifests that a Kyma knows."""
     return frozenset(each.manifest.metadata.name for each in kyma.status.modules if each.manifest is not None)
+
+
+class _There(NamedTuple):
+    """What of a module is in the cluster."""
+
+    live: Mapping[Address, Live]
+    ready: tuple[Desired, ...]
+    """What can be applied."""
+    held: tuple[Desired, ...]
+    """Objects whose definition the API server has yet to establish."""
 
 
 @dataclass(slots=True)
@@ -220,8 +230,8 @@ class _Decision:
         if self._is_unmanaged:
             return self._unmanage(remote)
         digest, module = self._layer()
-        missing = [each for each in _OWN_FINALIZERS if each not in self._finalizers]
-        if missing:
+        needed = [*_OWN_FINALIZERS, *self._finalizer_of_resource]
+        if missing := [each for each in needed if each not in self._finalizers]:
             annotations = self.manifest.metadata.annotations
             first = {} if labels.SYNCED_LAYER_ANNOTATION in annotations else {labels.SYNCED_LAYER_ANNOTATION: digest}
             return self._with_finalizers((*self._finalizers, *missing), {**first})
@@ -256,6 +266,8 @@ class _Decision:
         removal = plan_removal(synced, wanted, self.manifest.spec.manager, same_layer=same_layer)
         if removal.refused:
             raise Problem(removal.refused, State.Warning, WARNING_SECONDS)
+        # All is asked for before anything is waited for, so that no watch ends in between.
+        there = self._there(remote, module)
         self.shown = status.with_synced(self.shown, (*synced, *wanted))
         for obsolete in (removal.first, removal.last):
             if (step := self._delete_objects(remote, obsolete)) is not None:
@@ -264,16 +276,28 @@ class _Decision:
         if set(wanted) - set(synced):
             # Saved before an object is written for the first time, so that a crash leaves nothing that is not listed.
             return self._step(State.Processing, status.CHANGED)
-        return self._apply(remote, module)
+        return self._apply(remote, module, there)
 
-    def _apply(self, remote: View, module: Rendered) -> ManifestStep | None:
-        live = {
-            each.address: found
-            for each in module.objects
-            if (found := self._live(remote, each.resource, each.key)) is not None
-        }
-        ready, held = _without_undefined(module.objects, live)
-        objects = ModuleSet.of(ModuleOwner(self.manifest.key), ready, live, self.memory)
+    def _there(self, remote: View, module: Rendered) -> _There:
+        """What of the module is in the cluster. A kind whose definition is new has no objects, and cannot be asked."""
+        live: dict[Address, Live] = {}
+        pending: set[tuple[str, str]] = set()
+        for each in module.objects:
+            if (each.resource.group, each.resource.kind) == _DEFINITION:
+                found = self._live(remote, each.resource, each.key)
+                live.update({each.address: found} if found is not None else {})
+                if not _is_established(found):
+                    spec = each.body.get("spec")
+                    pending.add((str(dig(spec, "group")), str(dig(spec, "names", "kind"))))
+        ready = [each for each in module.objects if (each.resource.group, each.resource.kind) not in pending]
+        for each in ready:
+            if each.address not in live and (found := self._live(remote, each.resource, each.key)) is not None:
+                live[each.address] = found
+        held = tuple(each for each in module.objects if (each.resource.group, each.resource.kind) in pending)
+        return _There(live, tuple(ready), held)
+
+    def _apply(self, remote: View, module: Rendered, there: _There) -> ManifestStep | None:
+        objects = ModuleSet.of(ModuleOwner(self.manifest.key), there.ready, there.live, self.memory)
         stage = objects.stage(self.view.now)
         if actions := stage.actions:
             digests = {each.address: each.desired.digest for each in objects.wanted}
@@ -282,9 +306,10 @@ class _Decision:
             return Step(status=self.shown, writes=(ApplyModule(objects, cluster, why),))
         if module.unserved:
             raise Problem("; ".join(sorted(module.unserved.values())))
-        if held:
-            names = ", ".join(sorted({each.resource.group_resource for each in held}))
-            return self._step(State.Processing, f"{status.WAITING}: the API server begins to serve {names}")
+        if there.held:
+            names = ", ".join(sorted({each.resource.group_resource for each in there.held}))
+            waiting = f"{status.WAITING}: the API server begins to serve {names}"
+            return Step(status=self.shown, waits=(Wait(waiting, waiting),))  # that takes a moment
         if stage.again_at is not None and stage.throttled:
             seconds = max(stage.again_at - self.view.now.timestamp(), 0.001)
             fought = "; ".join(f"{each.ref} is changed by others" for each in stage.throttled)
@@ -292,7 +317,7 @@ class _Decision:
         return None
 
     def _with_default_resource(self, remote: View) -> ManifestStep | None:
-        """The default custom resource created once, and the finalizer for it; None if nothing is left to be done."""
+        """The default custom resource created once; None if nothing is left to be done."""
         if not status.has_default_resource(self.manifest.spec):
             return None
         if not is_true(self.shown.conditions, ConditionType.MODULE_CR):
@@ -302,9 +327,11 @@ class _Decision:
                 create = Create(collection, body, _refused, _cluster_of(remote), labels.RESOURCE_MANAGER)
                 return self._step(writes=(create,))
             self.shown = status.met(self.manifest, self.shown, ConditionType.MODULE_CR, self.view.now)
-        if labels.RESOURCE_FINALIZER not in self._finalizers:
-            return self._with_finalizers((*self._finalizers, labels.RESOURCE_FINALIZER))
         return None
+
+    @property
+    def _finalizer_of_resource(self) -> tuple[str, ...]:
+        return (labels.RESOURCE_FINALIZER,) if status.has_default_resource(self.manifest.spec) else ()
 
     def _default_resource(self, remote: View) -> tuple[Resource, JsonObject]:
         """Where the default custom resource is served, and what it is. Raises Problem while its kind is not served."""
@@ -511,17 +538,6 @@ def _key_of(resource: Resource, body: JsonObject) -> ObjectKey:
     return resource.key(str(dig(metadata, "namespace") or "default"), str(dig(metadata, "name") or ""))
 
 
-def _without_undefined(objects: Sequence[Desired], live: dict[Address, Live]) -> tuple[list[Desired], list[Desired]]:
-    """The objects that can be applied, and those whose definition the API server has yet to establish."""
-    pending = {
-        (str(dig(each.body, "spec", "group")), str(dig(each.body, "spec", "names", "kind")))
-        for each in objects
-        if (each.resource.group, each.resource.kind) == _DEFINITION and not _is_established(live.get(each.address))
-    }
-    ready = [each for each in objects if (each.resource.group, each.resource.kind) not in pending]
-    return ready, [each for each in objects if (each.resource.group, each.resource.kind) in pending]
-
-
 def _is_established(definition: Live | None) -> bool:
     if not isinstance(definition, Unstructured):
         return False
@@ -549,9 +565,11 @@ class ManifestLogic:
         return decide(manifest, view, self.memos.of(manifest.key))
 
     def unknown(self, manifest: Manifest, view: View, missing: NotKnown) -> ManifestStep:
-        """As `Logic.unknown`: a new Manifest shows that it was seen; others stay as they are."""
-        first = status.begun(manifest, view.now) if manifest.status.state is State.Unset else None
-        return Step(status=first, waits=(Wait(str(missing)),))
+        """As `Logic.unknown`: a moment shows nothing; what lasts, such as missing rights, is an error."""
+        if missing.why in (LOADING, NOT_LISTED):
+            return Step(waits=(Wait(str(missing)),))
+        shown = status.shown(status.begun(manifest, view.now), State.Error, str(missing), view.now)
+        return Step(status=shown, waits=(Wait(str(missing)),))
 
     def failed(self, manifest: Manifest, failure: Failure) -> ManifestStatus:
         """As `Logic.failed`."""
