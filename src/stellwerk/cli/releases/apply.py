@@ -9,6 +9,7 @@ from stellwerk.apply.objects.manifests import Document
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.releases import dry_run as dry_runs
 from stellwerk.cli.releases import releasing, revision
+from stellwerk.cli.releases.set_values import GivenValues
 from stellwerk.cli.shell import progress_line, settings, text
 from stellwerk.cli.shell.errors import NotReady
 from stellwerk.releases.errors import TooLate
@@ -22,6 +23,10 @@ async def apply(
     name: str,
     sources: tuple[Path, ...],
     files: tuple[Path, ...],
+    json: tuple[str, ...],
+    words: tuple[str, ...],
+    strings: tuple[str, ...],
+    contents: tuple[str, ...],
     delete_hooks: str,
     create_namespace: bool,
     timeout: float,
@@ -38,7 +43,8 @@ async def apply(
                 cluster, creates_namespaces=create_namespace, report=lambda words: say(text.escaped(words))
             )
             release = await runner.next_revision(key)
-            documents = await revision.documents(cluster.client, release, sources, files, delete_hooks)
+            given = GivenValues(files, json, words, strings, contents)
+            documents = await revision.documents(cluster.client, release, sources, given, delete_hooks)
             if not dry_run:
                 try:
                     with releasing.interruptible(key):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from stellwerk.apply.objects.manifests import Document
 from stellwerk.cli.objects.cluster import ClusterSession
+from stellwerk.cli.releases.set_values import GivenValues
 from stellwerk.cli.shell import settings, text
 from stellwerk.cli.shell.progress_line import Say
 from stellwerk.kube.client.client import Client
@@ -31,10 +32,10 @@ def runner(cluster: ClusterSession, *, creates_namespaces: bool = False, report:
 
 
 async def documents(
-    place: Client | ClusterApis, release: Release, sources: Sequence[Path], files: Sequence[Path], delete_hooks: str
+    place: Client | ClusterApis, release: Release, sources: Sequence[Path], given: GivenValues, delete_hooks: str
 ) -> tuple[Document, ...]:
     """The objects of a revision, in a cluster or in an assumed one. Raises RenderError, ReleaseError, ApiError."""
-    found, layers = release_sources.read(sources), release_sources.layers(files)
+    found, layers = release_sources.read(sources), given.layers()
     async with Renderer(renderer_path) as renderer:
         return await release_sources.rendered(
             place,

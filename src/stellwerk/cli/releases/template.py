@@ -11,6 +11,7 @@ import click
 
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.releases import releasing, revision
+from stellwerk.cli.releases.set_values import GivenValues
 from stellwerk.cli.shell import output, settings
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject
@@ -23,6 +24,10 @@ def template(
     name: str,
     sources: tuple[Path, ...],
     files: tuple[Path, ...],
+    json: tuple[str, ...],
+    words: tuple[str, ...],
+    strings: tuple[str, ...],
+    contents: tuple[str, ...],
     delete_hooks: str,
     offline: bool,
     kube_version: str,
@@ -31,12 +36,13 @@ def template(
     """Print the manifests that the sources render to, for the cluster or for an assumed one."""
     if not offline and (kube_version or api_versions):
         raise click.UsageError("--kube-version and --api-versions describe a cluster that is not asked: add --offline.")
+    given = GivenValues(files, json, words, strings, contents)
     if not offline:
-        _print(name, sources, files, delete_hooks)
+        _print(name, sources, given, delete_hooks)
         return
     call, apis = settings.current(), _assumed(kube_version, api_versions)
     namespace = "" if call.all_namespaces else call.namespace
-    bodies = asyncio.run(_rendered(apis, namespace, name, sources, files, delete_hooks))
+    bodies = asyncio.run(_rendered(apis, namespace, name, sources, given, delete_hooks))
     output.print_manifests(bodies, call.output)
 
 
@@ -50,9 +56,9 @@ def _assumed(kube_version: str, api_versions: Sequence[str]) -> ClusterApis:
 
 @with_cluster
 async def _print(
-    cluster: ClusterSession, name: str, sources: Sequence[Path], files: Sequence[Path], delete_hooks: str
+    cluster: ClusterSession, name: str, sources: Sequence[Path], given: GivenValues, delete_hooks: str
 ) -> None:
-    bodies = await _rendered(cluster.client, cluster.namespace, name, sources, files, delete_hooks)
+    bodies = await _rendered(cluster.client, cluster.namespace, name, sources, given, delete_hooks)
     output.print_manifests(bodies, cluster.settings.output)
 
 
@@ -61,11 +67,11 @@ async def _rendered(
     namespace: str | None,
     name: str,
     sources: Sequence[Path],
-    files: Sequence[Path],
+    given: GivenValues,
     delete_hooks: str,
 ) -> list[JsonObject]:
     key = releasing.key_of(namespace, name)
     with releasing.explained("render", key):
         first = replace(Release(key=key), revision=1)
-        documents = await revision.documents(place, first, sources, files, delete_hooks)
+        documents = await revision.documents(place, first, sources, given, delete_hooks)
     return [document.body for document in documents]

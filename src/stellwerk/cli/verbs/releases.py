@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stellwerk.cli.arguments import options
-from stellwerk.cli.arguments.options import DRY_RUN, Duration
+from stellwerk.cli.arguments.options import DRY_RUN, C, Duration
 from stellwerk.cli.arguments.verb import verb
 from stellwerk.cli.completion.completers import complete_release
 
@@ -16,6 +16,21 @@ _SOURCES = click.argument(
     "sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(allow_dash=True, path_type=Path)
 )
 _VALUES = options.values_files("Values, as YAML; may be given again, and the last one wins.")
+_SET_VALUES = (
+    click.option("--set", "words", multiple=True, metavar="KEY=VALUE,...", help="Values, as in Helm: a.b=1,c[0]=x."),
+    click.option("--set-string", "strings", multiple=True, metavar="KEY=TEXT,...", help="The same, always as texts."),
+    click.option("--set-file", "contents", multiple=True, metavar="KEY=PATH,...", help="The contents of files."),
+    click.option("--set-json", "json", multiple=True, metavar="KEY=JSON,...", help="Values as JSON, or one object."),
+)
+
+
+def _set_values(command: C) -> C:
+    """The options with single values."""
+    for option in reversed(_SET_VALUES):
+        command = option(command)
+    return command
+
+
 _DELETE_HOOKS = click.option(
     "--delete-hooks",
     type=click.Choice(["refuse", "skip"]),
@@ -33,6 +48,7 @@ _TIMEOUT = click.option(
 @_NAME
 @_SOURCES
 @_VALUES
+@_set_values
 @_DELETE_HOOKS
 @click.option("--create-namespace", is_flag=True, help="Create namespaces that are missing.")
 @_TIMEOUT
@@ -62,6 +78,7 @@ def list() -> None:
 @_NAME
 @_SOURCES
 @_VALUES
+@_set_values
 @_DELETE_HOOKS
 @click.option("--offline", is_flag=True, help="Ask no cluster: whatever templates look up is not there.")
 @click.option("--kube-version", metavar="VERSION", default="", help="The Kubernetes that charts see; with --offline.")

@@ -586,6 +586,11 @@ async def test_a_template_may_be_printed_for_a_cluster_that_is_not_asked(stellwe
     done = await stellwerk(*words, kubeconfig=nowhere)
     (told,) = (one["data"] for one in yaml.safe_load_all(done.stdout) if one["metadata"]["name"] == "two")
     assert told["seen"].split()[1:] == ["false", "true", "0"]
+    (source / "templates" / "two.yaml").write_text(config_map("two", seen='{{ pick .Values "n" "s" "j" | toJson }}'))
+    given = ("--set", "n.a=1", "--set-string", "s=1", "--set-json", 'j=[{"k": true}]')
+    done = await stellwerk(*words, *given, kubeconfig=nowhere)
+    (told,) = (one["data"] for one in yaml.safe_load_all(done.stdout) if one["metadata"]["name"] == "two")
+    assert json.loads(told["seen"]) == {"n": {"a": 1}, "s": "1", "j": [{"k": True}]}
 
     wrong = await stellwerk(*words, "--kube-version", "new", kubeconfig=nowhere)
     assert wrong.returncode == 2
