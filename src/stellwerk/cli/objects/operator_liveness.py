@@ -9,20 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from stellwerk.cli.objects import check_rules, installations, served_addresses
-from stellwerk.cli.objects.check_rules import Found, OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.shell import text
 from stellwerk.delivery import workloads
 from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unstructured
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.local import cluster as local_clusters
 from stellwerk.local.cluster import LocalCluster, ProcessStatus
 from stellwerk.local.errors import LocalError
 from stellwerk.runtime.insight.diagnosis import ClusterReader, Diagnosis, Finding
 from stellwerk.runtime.insight.reason_catalog import YOURS
+
+with lazy_imports(__name__):  # an object that no operator of ours looks after needs none of them
+    from stellwerk.cli.objects import check_rules, installations, served_addresses
+
+if TYPE_CHECKING:
+    from stellwerk.cli.objects.check_rules import Found, OperatorDeployment
 
 REASON = "OperatorSilent"
 """Why an object is not looked at, in a tree of findings."""
@@ -57,7 +63,7 @@ async def state_of(cluster: ClusterSession, operator: OperatorSpec) -> Found:
             return replace(led, subject=operator.title)
     deployments = installations.by_process(operator, await installations.deployments(cluster))[operator.name]
     if not deployments and reader.hidden:
-        return Found(operator.title, "unsure", _NOT_KNOWN.format(operator.title))
+        return check_rules.Found(operator.title, "unsure", _NOT_KNOWN.format(operator.title))
     causes = {
         each.body.key: workloads.in_one_line(await workloads.read_first(reader, each.body))
         for each in deployments
@@ -83,20 +89,20 @@ def of_cluster(
         if not held:
             what = f"no process holds the Lease of the {operator.title}, no Deployment runs it"
             detail = f"no operator seems to be running: {what}"
-            return Found(
+            return check_rules.Found(
                 operator.title, "unsure", detail, f"see whether the operator runs: stellwerk check {operator.name}"
             )
         fix = f"kubectl get pods -n {held[0].key.namespace} (then: stellwerk logs)"
-        return Found(operator.title, "bad", f"no answer from the {operator.title}: {lease}", fix)
+        return check_rules.Found(operator.title, "bad", f"no answer from the {operator.title}: {lease}", fix)
     if (running := [each for each in deployments if each.available]) and not lease:
-        return Found(operator.title, "good", str(running[0].body.ref))  # it runs without --leader-elect
+        return check_rules.Found(operator.title, "good", str(running[0].body.ref))  # it runs without --leader-elect
     dead = next((each for each in running or deployments if each.replicas), deployments[0])
     seen = check_rules.of_deployments([dead], causes)[0]
     shown = "; ".join(filter(None, (lease, seen.detail)))
     fix = seen.fix or dead.look
     if not dead.replicas:
         fix = f"kubectl scale deployment {dead.body.key.name} -n {dead.body.key.namespace} --replicas=1"
-    return Found(operator.title, "bad", f"no answer from the {operator.title}: {shown}", fix)
+    return check_rules.Found(operator.title, "bad", f"no answer from the {operator.title}: {shown}", fix)
 
 
 def local_state(cluster: ClusterSession, process: ProcessSpec, now: datetime) -> Found | None:
@@ -115,17 +121,21 @@ def of_local(process: ProcessSpec, status: ProcessStatus, system: LocalCluster, 
     """Whether a process of the local system runs and answers its readiness probe."""
     if status.runs_elsewhere:
         where = f"process {status.name} runs in another container or on another machine"
-        return Found(process.title, "unsure", where, f"tail -n 50 {status.log}")
+        return check_rules.Found(process.title, "unsure", where, f"tail -n 50 {status.log}")
     start = local_clusters.command_line("up", system.folder.name)
     if status.pid is None:
         ended = _written(status, now)
         what = f"no answer from the {process.title}: process {status.name} of the local system does not run{ended}"
-        return Found(process.title, "bad", what, f"start it again: {start} (its last words: tail -n 50 {status.log})")
+        return check_rules.Found(
+            process.title, "bad", what, f"start it again: {start} (its last words: tail -n 50 {status.log})"
+        )
     served = served_addresses.served(status.arguments)
     if served is None or served.is_ready:
-        return Found(process.title, "good", f"process {status.pid}")
+        return check_rules.Found(process.title, "good", f"process {status.pid}")
     what = f"no answer from the {process.title}: the readiness probe of process {status.pid} fails"
-    return Found(process.title, "bad", f"{what}{_written(status, now)}", f"see its log: tail -n 50 {status.log}")
+    return check_rules.Found(
+        process.title, "bad", f"{what}{_written(status, now)}", f"see its log: tail -n 50 {status.log}"
+    )
 
 
 def _written(status: ProcessStatus, now: datetime) -> str:
