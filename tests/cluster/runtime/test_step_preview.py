@@ -113,6 +113,21 @@ def lock(door: Door, view: View) -> Step[ReadyStatus]:
 DOOR = StepKind(name="doors", collection=Collection(Door), decide=lock)
 
 
+async def test_why_names_no_cause_that_rests_on_what_the_user_may_not_read(namespace: str, proxy: FaultProxy) -> None:
+    door: JsonObject = {
+        "apiVersion": "engine.test/v1",
+        "kind": "Door",
+        "metadata": {"name": "a", "namespace": namespace},
+    }
+    shown: JsonObject = {"type": "Ready", "status": "False", "reason": "Former", "message": "as it was before"}
+    subject = Unstructured.of({**door, "status": {"conditions": [shown]}})
+    async with Client.connect(ClusterConfig.load(proxy.kubeconfig)) as user:
+        with proxy.on_requests(requests("get", "configmaps", namespace=namespace), AnswerInstead(403)):
+            diagnosis = await DOOR.insight().diagnostician.diagnose(user, subject)
+    assert [each.because for each in diagnosis.findings] == [()]
+    assert diagnosis.hidden == (f"configmaps in {namespace}",)
+
+
 @pytest.mark.parametrize("has_plan", [False, True])
 async def test_why_names_what_a_pass_would_wait_for_now_and_nothing_if_it_would_write(
     client: Client, namespace: str, has_plan: bool
