@@ -88,7 +88,7 @@ def test_a_missing_secret_is_the_root_cause_and_the_next_step_names_its_keys() -
         ✗ BtpOperator kyma-system/btpoperator is not ready (for 4m)
         └─ sap-btp-manager Secret in kyma-system namespace not found   MissingSecret
            └─ Secret kyma-system/sap-btp-manager does not exist        <- root cause
-        Next: create it from files with the names of its keys, and label it: kubectl create secret generic sap-btp-manager -n kyma-system --from-file=clientid --from-file=clientsecret --from-file=sm_url --from-file=tokenurl --from-file=cluster_id && kubectl label secret sap-btp-manager -n kyma-system app.kubernetes.io/managed-by=kcp-kyma-environment-broker (stellwerk explain MissingSecret)
+        Next: create it with the keys clientid, clientsecret, sm_url, tokenurl, cluster_id and the label app.kubernetes.io/managed-by=kcp-kyma-environment-broker (stellwerk explain MissingSecret)
         """  # noqa: E501  # a line as it is printed
     )
 

@@ -60,12 +60,12 @@ def test_a_command_in_it_is_for_this_very_component() -> None:
         (
             "ReferenceNotFound",
             "error resolving references: /valuesFrom/0: error loading secret shop/values: not found; /valuesFrom/1: x",
-            "create Secret shop/values: kubectl -n shop create secret generic values --from-file=values=values.yaml",
+            "create Secret shop/values: kubectl -n shop create secret generic values --from-literal=values={}",
         ),
         (
             "ReferenceNotFound",
             "error resolving references: /valuesFrom/1: error loading configmap shop/more: not found",
-            "create ConfigMap shop/more: kubectl -n shop create configmap more --from-file=prod.yaml=values.yaml",
+            "create ConfigMap shop/more: kubectl -n shop create configmap more --from-literal=prod.yaml={}",
         ),
         (
             "ReferenceNotFound",
@@ -75,7 +75,7 @@ def test_a_command_in_it_is_for_this_very_component() -> None:
         (
             "ReferenceNotFound",
             "error resolving references: /postBuild/substituteFrom/0: error loading secret shop/vars: not found",
-            "create Secret shop/vars: kubectl -n shop create secret generic vars --from-env-file=variables.env",
+            "create Secret shop/vars: kubectl -n shop create secret generic vars",
         ),
         (
             "ReferenceNotFound",

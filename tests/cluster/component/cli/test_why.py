@@ -156,7 +156,7 @@ BREAKAGES = {
     ),
     "right": ("Error", "ApplyFailed", "may not ", "grant verb "),
     "policy": ("Error", "InvalidObjects", "adoption-policy", "correct the object that the message names, and "),
-    "secret": ("Pending", "ReferenceNotFound", "absent-values", "create the object or key that the message names ("),
+    "secret": ("Pending", "ReferenceNotFound", "absent-values", "create Secret "),
     "template": ("Error", "RenderingFailed", "app.yaml", "correct the file or the values that the message names, "),
 }
 """By Component: its state, its reason, what its sentence names, and the next step."""

@@ -219,12 +219,8 @@ def _required_secret(seen: BtpSurroundings) -> _Answer:
     if secret is None:
         return (), "look at the Secret as a user who may read it, then: stellwerk explain MissingSecret"
     if not secret.exists:
-        files = " ".join(f"--from-file={key}" for key in REQUIRED_KEYS)
-        create = (
-            "create it from files with the names of its keys, and label it: "
-            f"kubectl create secret generic {_on_the_line(secret.key)} {files} && "
-            f"kubectl label secret {_on_the_line(secret.key)} {label} (stellwerk explain MissingSecret)"
-        )
+        keys = f"the keys {', '.join(REQUIRED_KEYS)} and the label {label}"
+        create = f"create it with {keys} (stellwerk explain MissingSecret)"
         return (_root(f"Secret {secret.key} does not exist"),), create
     if seen.reason == Reason.MissingSecret and not secret.labelled:
         step = f"kubectl label secret {_on_the_line(secret.key)} {label} --overwrite"

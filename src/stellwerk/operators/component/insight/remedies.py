@@ -52,7 +52,7 @@ _FILES = {
     references.REPOSITORY: "--from-file=username --from-file=password",
     references.DECRYPTION: "--from-file=age.agekey",
 }
-"""How the object of a place is filled. Others have values under a key, or, without one, variables."""
+"""How the object of a place is filled. Others begin with no values under their key, or, without a key, empty."""
 
 
 def _creation(component: Component, place: str, kind: str, namespace: str, name: str) -> str:
@@ -61,9 +61,9 @@ def _creation(component: Component, place: str, kind: str, namespace: str, name:
         for each in references.find(component):
             if each.place == place:
                 key = each.key or next(iter(each.fallbacks), "")
-    files = _FILES.get(place, "--from-file={key}=values.yaml" if key else "--from-env-file=variables.env")
+    files = _FILES.get(place, "--from-literal={key}={{}}" if key else "")
     created = "secret generic" if kind == "secret" else kind
-    return f"kubectl -n {namespace} create {created} {name} {files.format(key=key)}"
+    return f"kubectl -n {namespace} create {created} {name} {files.format(key=key)}".rstrip()
 
 
 def _patched(component: Component, spec: JsonObject) -> str:
