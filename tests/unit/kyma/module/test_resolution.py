@@ -551,3 +551,13 @@ def test_with_limited_rollouts_an_installed_module_waits_for_its_turn_to_change(
     assert begun.wanted is not None
     assert begun.status is not None
     assert begun.status.message == ""
+
+
+def test_a_delayed_upgrade_takes_no_turn_before_its_delay_is_over() -> None:
+    """A Kyma that is delayed does not change its Manifest, also if its former status is lost."""
+    limited = replace(OFFERS, limits_rollouts=True, longest_delay=HOUR)
+    bumped = INSTALLED.but(metas=(a_meta("amod", regular="2.0.0"),), offers=limited)
+    assert bumped.plan().wanted is None
+    assert shown(bumped.plan()) == ("Ready", "")
+    assert bumped.but(status=()).plan().wanted is None
+    assert shown(bumped.but(offers=replace(limited, longest_delay=timedelta())).plan())[1].startswith("waiting for its")

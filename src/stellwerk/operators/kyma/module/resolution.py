@@ -332,7 +332,7 @@ class _Resolution:
             return Plan(name=module.name, status=_unmanaged(former))
         try:
             found = self._resolved(module, former, installed)
-            self._await_turn(module, found, installed)
+            self._await_turn(module, former, found, installed)
             name, seen = self._target(module, found)
         except Problem as problem:
             status = _with_problem(module.name, self._channel(module), former, problem)
@@ -466,7 +466,9 @@ class _Resolution:
         if not self._view.is_past(window.begin):
             raise _WaitsForWindow("waiting for next maintenance window to update module version")
 
-    def _await_turn(self, module: Module, found: _Resolved, installed: Manifest | None) -> None:
+    def _await_turn(
+        self, module: Module, former: ModuleStatus | None, found: _Resolved, installed: Manifest | None
+    ) -> None:
         """A first installation never waits, nor does a module that its user takes over, or whose template does not name
         its version."""
         template, version = found.template, found.component.version
@@ -476,6 +478,8 @@ class _Resolution:
             return
         if (template.spec.module_name, template.spec.version) != (module.name, version):
             return
+        if former is not None and self._is_delayed(module, installed, found):
+            return  # it would take a turn and not use it
         if not has_turn(self._view, self._kyma.key, template.key):
             raise _WaitsForTurn(waiting_message(version))
 
