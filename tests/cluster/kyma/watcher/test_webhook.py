@@ -64,8 +64,9 @@ class Works:
         return f"k-{self.management.name.lower().replace('_', '-')}"
 
     def is_calm(self) -> bool:
-        queue = self.made.kymas.controller.queue
-        return not queue.running and not len(queue)
+        engines = (self.made.kymas, self.made.manifests, self.made.watchers)
+        queues = [each.controller.queue for each in engines]
+        return not any(queue.running or len(queue) for queue in queues)
 
     async def shows(self, state: str, condition: str) -> None:
         """Wait for the state of the Kyma, and that of its condition."""
@@ -215,7 +216,7 @@ async def test_the_webhook_is_installed_kept_and_removed(works: Works) -> None:
         return f"{HOME}.{name}.operator.kyma-project.io" in [each.name for each in found.webhooks]
 
     async def removed() -> bool:
-        return not await registered("second")
+        return await home.find(Watcher, "second", HOME) is None and not await registered("second")
 
     await eventually(lambda: registered("second"), within=30)
     assert await registered("kymas")
