@@ -113,8 +113,6 @@ class AuthoritySecret(Kind, frozen=True, kw_only=True):
     resource: ClassVar[Resource] = Secret.resource
 
     data: AuthorityData = AuthorityData()
-    status: Record = Record()
-    """Secrets have none."""
 
 
 def decoded(text: str) -> bytes:

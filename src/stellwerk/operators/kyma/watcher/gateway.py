@@ -165,11 +165,9 @@ class GatewayLogic:
         """As `Logic.unknown`."""
         return Step(waits=(Wait(str(missing)),))
 
-    def failed(self, root: AuthoritySecret, failure: Failure) -> Record:
+    def failed(self, root: AuthoritySecret, failure: Failure) -> None:
         """As `Logic.failed`."""
         _log.error("the Secret of the Gateway is not kept up to date: %s", failure.message)
-        return root.status
 
-    def unexpected(self, root: AuthoritySecret, message: str) -> Record:
+    def unexpected(self, root: AuthoritySecret, message: str) -> None:
         """As `Logic.unexpected`."""
-        return root.status
