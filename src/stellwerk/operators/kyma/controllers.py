@@ -5,7 +5,7 @@ All kinds share the caches of the control plane, the remote clusters with their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from stellwerk.operators.kyma.api_watcher import Watcher, WatcherStatus
 from stellwerk.operators.kyma.collections import (
     GATEWAYS,
     HOME_COLLECTIONS,
+    KYMAS,
     MANIFESTS,
     RUNTIME_COLLECTIONS,
     is_of_modules,
@@ -28,13 +29,14 @@ from stellwerk.operators.kyma.collections import (
 from stellwerk.operators.kyma.fleet.figures import FleetFigures
 from stellwerk.operators.kyma.fleet.rollout import ROLLOUTS, VERSIONS, ModuleVersion, RolloutLogic, RolloutSettings
 from stellwerk.operators.kyma.kyma.decide import KymaLogic, KymaSettings
+from stellwerk.operators.kyma.mandatory.decide import MandatoryLogic, MandatorySettings, MetaLogic, TemplateLogic
 from stellwerk.operators.kyma.manifest.decide import ManifestLogic, ManifestSettings
 from stellwerk.operators.kyma.manifest.objects import DEPLOYER
 from stellwerk.operators.kyma.module.resolution import Offers
 from stellwerk.operators.kyma.module.windows import Policy
 from stellwerk.operators.kyma.settings import Settings
 from stellwerk.operators.kyma.sources.loads import Sources
-from stellwerk.operators.kyma.watcher import webhook
+from stellwerk.operators.kyma.watcher import listener, webhook
 from stellwerk.operators.kyma.watcher.certificates import ISTIO_COLLECTIONS
 from stellwerk.operators.kyma.watcher.decide import WatcherLogic, WatcherSettings
 from stellwerk.operators.kyma.watcher.gateway import GatewayLogic
@@ -83,12 +85,20 @@ def install(
 
     `connect` opens clients for other clusters, whose writes pass the same fence as the manager's.
     """
-    adding = _Adding.to(manager, settings, connect, recorder)
+    adding = Adding.to(manager, settings, connect, recorder)
+    offers = partial(_offers, settings, modules, policy)
     kymas = adding.kind(
         KymaLogic(manager.clock),
-        (_of_kymas(settings, modules, policy),),
+        (_of_kymas(settings, offers),),
         settings.max_concurrent_kyma_reconciles,
+        looks_abroad=True,
     )
+    adding.mandatory_modules(
+        MandatorySettings(offers=offers),
+        workers=settings.max_concurrent_mandatory_modules_reconciles,
+        removals=settings.max_concurrent_mandatory_modules_deletion_reconciles,
+    )
+    listener.install(manager, settings, adding.sources.informer(KYMAS), kymas.wake)
     logic = ManifestLogic(manager.clock)
     injects = DEPLOYER in settings.restricted_default_modules
     manifests = adding.kind(
@@ -96,6 +106,7 @@ def install(
         (modules, ManifestSettings(pull_secret=settings.skr_image_pull_secret, injects_data=injects)),
         settings.max_concurrent_manifest_reconciles,
         logic.memos,
+        looks_abroad=True,
     )
     watchers = adding.kind(
         WatcherLogic(manager.clock),
@@ -118,17 +129,19 @@ def install(
     return LifecycleManager(kymas, manifests, watchers, rollouts, adding.clusters)
 
 
-def _of_kymas(settings: Settings, modules: Sources, policy: Policy | None) -> KymaSettings:
-    def offers(view: View) -> Offers:
-        return Offers(
-            component=partial(modules.component, view),
-            windows=policy,
-            least_window=settings.min_maintenance_window_size,
-            restricted=frozenset(settings.restricted_default_modules),
-            sync_namespace=settings.sync_namespace,
-            limits_rollouts=settings.module_rollout_at_once > 0,
-        )
+def _offers(settings: Settings, modules: Sources, policy: Policy | None, view: View) -> Offers:
+    return Offers(
+        component=partial(modules.component, view),
+        windows=policy,
+        least_window=settings.min_maintenance_window_size,
+        restricted=frozenset(settings.restricted_default_modules),
+        sync_namespace=settings.sync_namespace,
+        limits_rollouts=settings.module_rollout_at_once > 0,
+        longest_delay=settings.module_upgrade_rollout_max_delay,
+    )
 
+
+def _of_kymas(settings: Settings, offers: Callable[[View], Offers]) -> KymaSettings:
     return KymaSettings(
         offers=offers,
         pull_secret=settings.skr_image_pull_secret,
@@ -162,7 +175,7 @@ HOME = labels.KCP_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
-class _Adding:
+class Adding:
     """What all controllers have in common."""
 
     manager: Manager
@@ -174,7 +187,7 @@ class _Adding:
     recorder: EventSink | None
 
     @classmethod
-    def to(cls, manager: Manager, settings: Settings, connect: Connect, recorder: EventSink | None) -> _Adding:
+    def to(cls, manager: Manager, settings: Settings, connect: Connect, recorder: EventSink | None) -> Adding:
         client, clock = manager.client.with_field_manager(labels.FIELD_MANAGER), manager.clock
         collections = (*HOME_COLLECTIONS, *ISTIO_COLLECTIONS, ROLLOUTS, VERSIONS)
         sources = InformerSources(_Here.of(manager, settings), collections)
@@ -199,6 +212,15 @@ class _Adding:
         first, longest = settings.failure_base_delay.total_seconds(), settings.failure_max_delay.total_seconds()
         return cls(manager, client, sources, clusters, loads, Backoff(first, longest), recorder)
 
+    def mandatory_modules(self, settings: MandatorySettings, *, workers: int = 1, removals: int = 1) -> None:
+        """Add what installs mandatory modules, and removes those whose meta or template is deleted.
+
+        `workers` and `removals`: how many Kymas, and how many metas, are looked at at once.
+        """
+        self.kind(MandatoryLogic(), (settings,), workers, name="mandatory-module-installation")
+        self.kind(MetaLogic(), (), removals, name="mandatory-module-deletion")
+        self.kind(TemplateLogic(), (), removals, name="mandatory-module-template-deletion")
+
     def kind(
         self,
         logic: Logic[K, S],
@@ -208,10 +230,12 @@ class _Adding:
         *,
         name: str = "",
         is_read_whole: bool = False,
+        looks_abroad: bool = False,
     ) -> Deciding[K, S]:
         """Add the controller of a kind; `name`: of one of several that it has.
 
-        Objects that are not read whole change with generation and metadata.
+        Objects that are not read whole change with generation and metadata. Of several controllers of a kind, one
+        `looks_abroad`: at rest, another one would leave the cluster of the object.
         """
         clock, informer = self.manager.clock, self.sources.informer(logic.collection)
         engine: Deciding[K, S] = Deciding(
@@ -221,7 +245,7 @@ class _Adding:
             clock=clock,
             settings=settings,
             loads=self.loads,
-            clusters=self.clusters,
+            clusters=self.clusters if looks_abroad else None,
         )
         controller: Controller[K, S] = Controller(
             name or logic.collection.resource.kind,

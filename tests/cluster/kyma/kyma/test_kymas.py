@@ -28,8 +28,8 @@ from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api import Kyma, KymaStatus
 from stellwerk.operators.kyma.api_manifest import Manifest
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
-from stellwerk.operators.kyma.kyma.controller import Adding
-from stellwerk.operators.kyma.kyma.decide import KymaSettings
+from stellwerk.operators.kyma.controllers import Adding
+from stellwerk.operators.kyma.kyma.decide import KymaLogic, KymaSettings
 from stellwerk.operators.kyma.kyma.sync import DEFINITIONS
 from stellwerk.operators.kyma.mandatory.decide import MandatorySettings
 from stellwerk.operators.kyma.module.resolution import Offers, manifest_name
@@ -206,12 +206,14 @@ async def works(
             manager=manager,
             client=ours,
             sources=sources,
+            clusters=clusters,
             loads=loads,
             backoff=Backoff(first_seconds=0.05, limit_seconds=0.5),
             recorder=bell,
         )
         offers = Offers(component=component)
-        engine = adding.kymas(KymaSettings(offers=lambda _: offers, pull_secret="pull"), clusters)
+        settings = KymaSettings(offers=lambda _: offers, pull_secret="pull")
+        engine = adding.kind(KymaLogic(manager.clock), (settings,), 1, looks_abroad=True)
         adding.mandatory_modules(MandatorySettings(offers=lambda _: offers))
         apart = asyncio.create_task(clusters.run())
         task = asyncio.create_task(manager.run())

@@ -252,6 +252,7 @@ async def works(
             module_rollout_at_once=1,  # the Kyma waits for its turn, and gets it
             disable_watcher=True,
             failure_base_delay=timedelta(seconds=0.1),
+            module_upgrade_rollout_max_delay=timedelta(0),
         )
         made = install(
             manager,

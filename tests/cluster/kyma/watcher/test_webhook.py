@@ -108,6 +108,7 @@ async def works(
         cert_management=request.param,
         skr_watcher_image_tag="1.2.3",
         without_registry=True,
+        kyma_skr_listener_bind_address="0",
         failure_base_delay=timedelta(seconds=0.1),
     )
     async with contextlib.AsyncExitStack() as stack:
