@@ -17,6 +17,7 @@ NAMES = (
     "component",
     "cap",
     "subscription",
+    "kyma",
     "foreign",
     "clusters",
     "completion",

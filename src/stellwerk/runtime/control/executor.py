@@ -170,9 +170,10 @@ class RemoteSources:
         """As `Sources.of`."""
         return self.sources.of(collection)
 
-    def kind(self, gvk: GroupVersionKind) -> Load[Resource]:
+    def kind(self, gvk: GroupVersionKind, *, any_version: bool = False) -> Load[Resource]:
         """As `OtherSources.kind`."""
-        return ServedKind(self.cluster.client.config.server, gvk, self.cluster.client.mapper)
+        client = self.cluster.client
+        return ServedKind(client.config.server, gvk, client.mapper, any_version)
 
     @property
     def trouble(self) -> str:

@@ -6,6 +6,7 @@ answer never changes once it is known, and is shared by all who ask for the same
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -18,6 +19,8 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resour
 from stellwerk.runtime.reading.known import ABSENT, Known, NotKnown, Present, Refused
 from stellwerk.runtime.reading.questions import Question
 
+SILENCE_SECONDS = 5.0
+"""How long another cluster may take to answer which kinds it serves. All loads of a process share few turns."""
 LOADING = "it is being loaded"
 """Why a value is not known that was only just asked for."""
 
@@ -128,6 +131,8 @@ class ServedKind:
     gvk: GroupVersionKind
     mapper: ResourceMapper | None = None
     """Of the cluster; None: what is loaded is given."""
+    any_version: bool = False
+    """Whether another version of the kind will do: its objects are the same."""
 
     @property
     def tenant(self) -> str:
@@ -144,9 +149,20 @@ class ServedKind:
         if self.mapper is None:
             return None
         try:
-            return await self.mapper.resource(self.gvk)
+            async with asyncio.timeout(SILENCE_SECONDS):
+                return await self._served(self.mapper)
         except NotServed as error:
             raise Refused(str(error)) from None
+        except TimeoutError:
+            raise NotKnown(self.about, f"{self.cluster} has not answered within {SILENCE_SECONDS:g} s") from None
+
+    async def _served(self, mapper: ResourceMapper) -> Resource:
+        try:
+            return await mapper.resource(self.gvk)
+        except NotServed:
+            if not self.any_version:
+                raise
+        return await mapper.preferred(self.gvk.group, self.gvk.kind)
 
     def size(self, value: Resource) -> int:
         """As `Load.size`. Names are shared by all clusters."""

@@ -67,8 +67,8 @@ class OtherSources(Sources, Protocol):
         """Why nothing can be asked of the cluster now; empty: it answers."""
         ...
 
-    def kind(self, gvk: GroupVersionKind) -> Load[Resource]:
-        """What finds out where objects of a kind are served."""
+    def kind(self, gvk: GroupVersionKind, *, any_version: bool = False) -> Load[Resource]:
+        """What finds out where objects of a kind are served; with `any_version` in another one if need be."""
         ...
 
 
@@ -237,11 +237,14 @@ class View:
                 self.confidential[load.about] = partial(load.words, found.value)
         return cast("Known[A]", self._answers[load])
 
-    def kind(self, gvk: GroupVersionKind) -> Known[Resource]:
-        """Where another cluster serves objects of a kind. Unknown, and refused, while it serves none."""
+    def kind(self, gvk: GroupVersionKind, *, any_version: bool = False) -> Known[Resource]:
+        """Where another cluster serves objects of a kind. Unknown, and refused, while it serves none.
+
+        With `any_version` in another version, if the cluster does not serve this one: for objects that are to go.
+        """
         assert self.others is not None, "an operator knows the kinds of its own cluster"
         built_in = discovery.built_in(gvk)
-        return Present(built_in) if built_in is not None else self.load(self.others.kind(gvk))
+        return Present(built_in) if built_in is not None else self.load(self.others.kind(gvk, any_version=any_version))
 
     def serves(self, collection: Collection[T]) -> bool:
         """Whether the kind is served."""
@@ -310,9 +313,9 @@ class PlainSources:
         """As `Sources.of`; each collection counts as declared."""
         return cast("Source[T]", self._sources.setdefault(collection, PlainSource()))
 
-    def kind(self, gvk: GroupVersionKind) -> Load[Resource]:
+    def kind(self, gvk: GroupVersionKind, *, any_version: bool = False) -> Load[Resource]:
         """As `OtherSources.kind`: the resource is to be among the given loads."""
-        return ServedKind("", gvk)
+        return ServedKind("", gvk, any_version=any_version)
 
     def drop(self, question: Question) -> None:
         """As `Answering.drop`: there is nothing to do."""

@@ -41,8 +41,8 @@ from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.conditions import is_true
 from stellwerk.runtime.control.executor import Course, rehearse
 from stellwerk.runtime.control.step import Create, Delete, Patch, Write
-from stellwerk.runtime.reading.known import NotKnown
-from stellwerk.runtime.reading.loads import PlainLoads, SecretData, ServedKind
+from stellwerk.runtime.reading.known import Known, NotKnown, Unknown
+from stellwerk.runtime.reading.loads import Load, PlainLoads, SecretData, ServedKind
 from stellwerk.runtime.reading.questions import NOT_LISTED, PlainSource
 from stellwerk.runtime.reading.view import Overlay, PlainClusters, PlainSources, View
 from stellwerk.testing.clock import FakeClock
@@ -170,6 +170,15 @@ EVERYTHING = (
 )
 
 
+class _Loads(PlainLoads):
+    def __init__(self, values: dict[Any, Any], unknown: dict[Any, Unknown]) -> None:
+        super().__init__(values)
+        self._unknown = unknown
+
+    def get(self, load: Load[Any]) -> Known[Any]:
+        return self._unknown.get(load) or super().get(load)
+
+
 @dataclass
 class World:
     """Both clusters."""
@@ -184,6 +193,8 @@ class World:
     texts: tuple[str, ...] = (MODULE,)
     trouble: str = ""
     pull_secret: str = ""
+    unknown: dict[Any, Unknown] = field(default_factory=dict)
+    """Loads without an answer."""
     now: datetime = NOW
 
     def course(self, subject: Manifest) -> Course[ManifestStatus]:
@@ -199,7 +210,9 @@ class World:
         secret = Secret(metadata=metadata, data={"config": base64.b64encode(FAR.content).decode()})
         loads: dict[Any, Any] = {SecretData(LOGIN, "7"): secret}
         loads.update({InlineObjects(text): ModuleObjects.of(text) for text in self.texts})
-        loads.update({ServedKind("", each.gvk): each for each in self.served})
+        loads.update(
+            {ServedKind("", each.gvk, any_version=any_): each for each in self.served for any_ in (False, True)}
+        )
         far = PlainSources(self.trouble)
         for resource in {each for each, _ in self.there}:
             found = [obj for each, obj in self.there if each == resource]
@@ -211,7 +224,7 @@ class World:
             now=self.now,
             settings=(SOURCES, ManifestSettings(pull_secret=self.pull_secret)),
             overlay=overlay,
-            loads=PlainLoads(loads),
+            loads=_Loads(loads, self.unknown),
             clusters=PlainClusters({FAR: far}),
         )
 
@@ -383,6 +396,31 @@ def test_nothing_is_deleted_if_the_same_layer_lacks_objects() -> None:
     assert course.status.state is State.Warning
     assert operation(course.status).startswith("resource syncTarget diff detected but in same oci layer")
     assert former in course.status.synced
+
+
+LATER = SyncedResource(group="a.b", version="v1", kind="Later", name="precious", namespace="ours")
+WITH_LATER = MODULE + "---\napiVersion: a.b/v2\nkind: Later\nmetadata: {name: precious, namespace: ours}\n"
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["unknown", "not served"])
+def test_an_object_stays_if_its_kind_cannot_be_found(is_refused: bool) -> None:
+    """A new layer wants it in a version that the cluster does not serve, or that it is not known to serve yet."""
+    subject = installed(
+        WITH_LATER,
+        annotations={labels.SYNCED_LAYER_ANNOTATION: "sha256:former"},
+        status=ManifestStatus(state=State.Ready, synced=(*SYNCED, LATER)),
+    )
+    resource = Resource("a.b", "v1", "Later", "laters", True)
+    world = World(
+        texts=(WITH_LATER,), served=(resource,), there=[*EVERYTHING, (resource, live(resource, "precious", "ours"))]
+    )
+    asked = GroupVersionKind("a.b", "v2", "Later")
+    world.unknown = {ServedKind("", asked): Unknown("it cannot be asked", is_refused)}
+    course = world.course(subject)
+    assert deleted(course) == []
+    assert bool(course.writes) is is_refused, "as long as nothing is known, nothing is written"
+    assert LATER in course.status.synced
+    assert "it cannot be asked" in operation(course.status)
 
 
 @pytest.mark.parametrize(

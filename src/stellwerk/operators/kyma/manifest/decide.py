@@ -263,6 +263,9 @@ class _Decision:
     def _bring(self, remote: View, module: Rendered, *, same_layer: bool) -> ManifestStep | None:
         """What brings the objects to what is rendered; None if they are there. Raises Problem."""
         synced, wanted = self.manifest.status.synced, module.synced
+        # What is there of a kind that is wanted and not served, perhaps in another version, stays as it is.
+        unserved = {(each.group, each.kind) for each in module.unserved}
+        wanted = (*wanted, *(each for each in synced if (each.group, each.kind) in unserved))
         removal = plan_removal(synced, wanted, self.manifest.spec.manager, same_layer=same_layer)
         if removal.refused:
             raise Problem(removal.refused, State.Warning, WARNING_SECONDS)
@@ -449,7 +452,7 @@ class _Decision:
         if body is None:
             return []
         gvk = GroupVersionKind.parse(str(body.get("apiVersion") or ""), str(body.get("kind") or ""))
-        kind = remote.kind(gvk)
+        kind = remote.kind(gvk, any_version=True)
         if isinstance(kind, Unknown) and not kind.is_refused:
             raise NotKnown(f"where {gvk} is served", kind.why)
         if not isinstance(kind, Present):
@@ -491,7 +494,7 @@ class _Decision:
         found: list[tuple[Collection[Live], Live]] = []
         for each in listed:
             gvk = GroupVersionKind(each.group, each.version, each.kind)
-            kind = remote.kind(gvk)
+            kind = remote.kind(gvk, any_version=True)
             if isinstance(kind, Unknown) and not kind.is_refused:
                 raise NotKnown(f"where {gvk} is served", kind.why)
             if not isinstance(kind, Present):

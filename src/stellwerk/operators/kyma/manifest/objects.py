@@ -19,7 +19,7 @@ from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api_manifest import Manifest, SyncedResource
 from stellwerk.operators.kyma.api_module import Manager
 from stellwerk.operators.kyma.manifest.workloads import with_localized_images, with_pull_secret
-from stellwerk.runtime.reading.known import Known, Present
+from stellwerk.runtime.reading.known import Known, NotKnown, Present, Unknown
 
 DEPLOYER = "deployer"
 """The only module whose Secrets get data from the control plane."""
@@ -108,8 +108,10 @@ def rendered(
         found = Present(defined[gvk]) if gvk in defined else kind(gvk)
         if isinstance(found, Present):
             served[gvk] = found.value
+        elif isinstance(found, Unknown) and not found.is_refused:
+            raise NotKnown(f"where {gvk} is served", found.why)  # a smaller set would have objects deleted
         else:
-            unserved[gvk] = getattr(found, "why", "") or f"the API server serves no {gvk}"
+            unserved[gvk] = found.why if isinstance(found, Unknown) else f"the API server serves no {gvk}"
     wanted = _each_once((each for each in documents if _gvk(each.body) in served), served)
     changed = [Document(_changed(each.body, manifest, additions), each.origin) for each in wanted]
     return Rendered(desired_set(changed, served, namespace=_DEFAULT_NAMESPACE), unserved)
