@@ -154,6 +154,11 @@ class Works:
         return taken
 
 
+def _letters(number: int) -> str:
+    """A number as three letters: names of modules have no digits."""
+    return "".join(chr(ord("a") + number // 26**place % 26) for place in (2, 1, 0))
+
+
 def body(kind: type[Kind], name: str, spec: JsonObject) -> JsonObject:
     resource = kind.resource
     metadata: JsonObject = {"name": name, "namespace": HOME}
@@ -161,7 +166,7 @@ def body(kind: type[Kind], name: str, spec: JsonObject) -> JsonObject:
 
 
 async def measured(works: Works, story: Callable[[], Awaitable[None]]) -> tuple[float, int]:
-    """Seconds, and requests of the operator on both sides beside watches."""
+    """Seconds, and requests of the operator on both sides, without watches."""
     logs = [AuditLog(each) for each in (works.home, *works.remotes)]
     taken = await seconds(story)
     found = [log.entries(lambda entry: entry.agent.startswith(AGENT) and entry.verb != "watch") for log in logs]
@@ -180,7 +185,7 @@ async def run(home: LocalCluster, remotes: Sequence[LocalCluster], modules: int,
         users = [
             await stack.enter_async_context(Client.connect(ClusterConfig.load(each.kubeconfig))) for each in remotes
         ]
-        works = Works(home, remotes, client, users, [f"mod-{number}" for number in range(modules)], folder)
+        works = Works(home, remotes, client, users, [f"module-{_letters(number)}" for number in range(modules)], folder)
         await works.offer()
         for user in users:
             await user.apply(Namespace, {"metadata": {"name": SPACE}})

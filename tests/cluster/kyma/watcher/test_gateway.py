@@ -41,6 +41,8 @@ async def engine(watcher_cluster: LocalCluster) -> AsyncIterator[Deciding[Author
     """The controller of the Secret, running."""
     config = ClusterConfig.load(watcher_cluster.kubeconfig)
     async with Client.connect(config, field_manager=labels.FIELD_MANAGER, user_agent="klm") as ours:
+        for name in (ROOT, GATEWAY):  # those of other tests in the same cluster
+            await ours.delete(Secret, name, PLACE)
         manager = Manager(ours, grace_seconds=2.0)
         sources = InformerSources(manager, (ROOT_SECRETS, GATEWAY_SECRETS))
         loads = Loads(ours, manager.clock, sources.wakes)
