@@ -169,8 +169,8 @@ async def _objects(cluster: ClusterSession) -> AsyncIterator[tuple[str, str]]:
     explain: Callable[[Unstructured], Awaitable[object_summary.ObjectSummary]]
     explain = lambda obj: object_summary.reached(cluster, obj, processes)  # noqa: E731
     summaries = await together(unready[:_MOST_EXPLAINED], explain, _AT_ONCE)
-    told = ("\n".join(findings.told(each, _PLAIN)) for each in summaries)
-    yield "why.txt", _masked_lines("\n\n".join(told) or "no object needs attention")
+    texts = ("\n".join(findings.told(each, _PLAIN)) for each in summaries)
+    yield "why.txt", _masked_lines("\n\n".join(texts) or "no object needs attention")
 
 
 async def _installation(cluster: ClusterSession) -> AsyncIterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ The name of the Secret does not matter; its label names the Kyma.
 
 from __future__ import annotations
 
+from stellwerk.api.core import Secret
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.operators.kyma import labels
@@ -57,16 +58,21 @@ class RuntimeUnusable(AccessUnclear):
 def runtime(view: View, kyma: ObjectKey) -> View:
     """The cluster of a Kyma of the control plane. Raises AccessUnclear, and NotKnown while the Secret is being read."""
     secret = access_secret(view, kyma)
-    content = view.load(SecretData(secret.key, secret.metadata.resource_version))
-    if not isinstance(content, Present):
-        raise NotKnown(f"Secret {secret.key}", content.why if isinstance(content, Unknown) else "it is gone")
-    kubeconfig = content.value.decoded().get(labels.KUBECONFIG_KEY)
+    kubeconfig = content_of(view, secret).decoded().get(labels.KUBECONFIG_KEY)
     if not kubeconfig:
         raise NoKubeconfig(secret.key)
     try:
         return view.on(Kubeconfig(secret.key, kubeconfig))
     except NotKnown as error:
         raise RuntimeUnusable(str(error)) from None
+
+
+def content_of(view: View, secret: PartialObjectMetadata) -> Secret:
+    """The content of a Secret of the control plane, as it was seen. Raises NotKnown while it is being read."""
+    content = view.load(SecretData(secret.key, secret.metadata.resource_version))
+    if not isinstance(content, Present):
+        raise NotKnown(f"Secret {secret.key}", content.why if isinstance(content, Unknown) else "it is gone")
+    return content.value
 
 
 def access_secret(view: View, kyma: ObjectKey) -> PartialObjectMetadata:

@@ -99,7 +99,6 @@ from stellwerk.runtime.control.step import (
     Write,
 )
 from stellwerk.runtime.reading.known import NotKnown, Present, Unknown
-from stellwerk.runtime.reading.loads import SecretData
 from stellwerk.runtime.reading.questions import Collection
 from stellwerk.runtime.reading.view import Overlay, View
 from stellwerk.runtime.reconciler import Notice, Severity
@@ -364,10 +363,7 @@ class _Pass:
         seen = self.view.find(OTHER_SECRETS, key)
         if seen is None:
             raise PullSecretMissing(key)
-        content = self.view.load(SecretData(key, seen.metadata.resource_version))
-        if not isinstance(content, Present):
-            raise NotKnown(f"Secret {key}", content.why if isinstance(content, Unknown) else "it is gone")
-        return content.value
+        return access.content_of(self.view, seen)
 
     def _catalog(self, offers: Offers) -> catalog.Catalog | None:
         kyma = self.kyma

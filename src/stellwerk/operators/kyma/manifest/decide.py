@@ -53,7 +53,7 @@ from stellwerk.operators.kyma.manifest.objects import (
     Rendered,
     rendered,
 )
-from stellwerk.operators.kyma.manifest.removal import Hold, held_by, plan_removal
+from stellwerk.operators.kyma.manifest.removal import Hold, Removal, held_by, plan_removal
 from stellwerk.operators.kyma.manifest.status import ConditionType
 from stellwerk.operators.kyma.manifest.workloads import VariableTaken
 from stellwerk.operators.kyma.manifest.writes import ApplyModule, ModuleSet, Together
@@ -65,7 +65,7 @@ from stellwerk.runtime.conditions import is_true
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.step import Create, Delete, Failure, Patch, Step, Wait, Write
 from stellwerk.runtime.reading.known import NotKnown, Present, Unknown
-from stellwerk.runtime.reading.loads import LOADING, SecretData
+from stellwerk.runtime.reading.loads import LOADING
 from stellwerk.runtime.reading.questions import NOT_LISTED, Collection
 from stellwerk.runtime.reading.view import View
 
@@ -185,7 +185,7 @@ class _Decision:
         except access.AccessUnclear as error:
             raise Problem(str(error)) from None
 
-    def _layer(self) -> tuple[str, Rendered]:
+    def _layer(self, remote: View) -> tuple[str, Rendered]:
         """The digest of the layer, and the objects of the module for the cluster. Raises Problem, NotKnown."""
         spec = self.manifest.spec
         try:
@@ -199,7 +199,7 @@ class _Decision:
             additions = Additions(
                 pull_secret=settings.pull_secret, injected=self._injected if settings.injects_data else None
             )
-            return load.digest, rendered(found.value, self.manifest, additions, self._remote().kind)
+            return load.digest, rendered(found.value, self.manifest, additions, remote.kind)
         except (SourceError, InvalidSet, VariableTaken, InjectionRefused) as error:
             raise Problem(f"module {spec.version} cannot be rendered: {error}") from None
 
@@ -211,10 +211,7 @@ class _Decision:
                 f"Secret {key} with the label {labels.MODULE_NAME_LABEL}={DEPLOYER} does not exist; create it, or "
                 f"remove the annotation {labels.INJECT_DATA_ANNOTATION} from the module"
             )
-        content = self.view.load(SecretData(key, secret.metadata.resource_version))
-        if not isinstance(content, Present):
-            raise NotKnown(f"Secret {key}", content.why if isinstance(content, Unknown) else "it is gone")
-        return {**content.value.data}
+        return {**access.content_of(self.view, secret).data}
 
     def _live(self, remote: View, resource: Resource, key: ObjectKey) -> Live | None:
         return remote.find(module_objects(resource), key)
@@ -229,7 +226,7 @@ class _Decision:
             raise Problem(str(error)) from None
         if self._is_unmanaged:
             return self._unmanage(remote)
-        digest, module = self._layer()
+        digest, module = self._layer(remote)
         needed = [*_OWN_FINALIZERS, *self._finalizer_of_resource]
         if missing := [each for each in needed if each not in self._finalizers]:
             annotations = self.manifest.metadata.annotations
@@ -272,9 +269,8 @@ class _Decision:
         # All is asked for before anything is waited for, so that no watch ends in between.
         there = self._there(remote, module)
         self.shown = status.with_synced(self.shown, (*synced, *wanted))
-        for obsolete in (removal.first, removal.last):
-            if (step := self._delete_objects(remote, obsolete)) is not None:
-                return step
+        if (step := self._take_away(remote, removal)) is not None:
+            return step
         self.shown = status.with_synced(self.shown, wanted)
         if set(wanted) - set(synced):
             # Saved before an object is written for the first time, so that a crash leaves nothing that is not listed.
@@ -436,9 +432,8 @@ class _Decision:
         if holding.hold is Hold.DEFAULT_RESOURCE:
             return self._remove_default_resource(remote, found)
         removal = plan_removal(self.manifest.status.synced, (), spec.manager, same_layer=False)
-        for obsolete in (removal.first, removal.last):
-            if (step := self._delete_objects(remote, obsolete)) is not None:
-                return step
+        if (step := self._take_away(remote, removal)) is not None:
+            return step
         ours = (*_OWN_FINALIZERS, labels.RESOURCE_FINALIZER)
         if foreign := [each for each in self._finalizers if each not in ours]:
             if any(each in self._finalizers for each in ours):
@@ -452,12 +447,10 @@ class _Decision:
         if body is None:
             return []
         gvk = GroupVersionKind.parse(str(body.get("apiVersion") or ""), str(body.get("kind") or ""))
-        kind = remote.kind(gvk, any_version=True)
-        if isinstance(kind, Unknown) and not kind.is_refused:
-            raise NotKnown(f"where {gvk} is served", kind.why)
-        if not isinstance(kind, Present):
+        resource = _served(remote, gvk)
+        if resource is None:
             return []
-        collection = module_resources(kind.value)
+        collection = module_resources(resource)
         if not remote.serves(collection):
             return []
         return [(collection, each) for each in remote.all(every(collection), ALL_OBJECTS)]
@@ -479,7 +472,7 @@ class _Decision:
         if last.metadata.finalizers:
             waiting += f", which is held by its finalizers {', '.join(last.metadata.finalizers)}"
         try:
-            _, module = self._layer()
+            _, module = self._layer(remote)
             step = self._bring(remote, module, same_layer=False)
         except (Problem, NotKnown):
             step = None  # an update is worth it only if it can be had; what is there stays
@@ -494,16 +487,18 @@ class _Decision:
         found: list[tuple[Collection[Live], Live]] = []
         for each in listed:
             gvk = GroupVersionKind(each.group, each.version, each.kind)
-            kind = remote.kind(gvk, any_version=True)
-            if isinstance(kind, Unknown) and not kind.is_refused:
-                raise NotKnown(f"where {gvk} is served", kind.why)
-            if not isinstance(kind, Present):
+            resource = _served(remote, gvk)
+            if resource is None:
                 continue  # with its kind, the object has gone
-            collection = module_objects(kind.value)
+            collection = module_objects(resource)
             live = remote.find(collection, ObjectKey(each.namespace, each.name))
             if live is not None:
                 found.append((collection, live))
         return found
+
+    def _take_away(self, remote: View, removal: Removal) -> ManifestStep | None:
+        """What is to be deleted, deleted in order; None if all is gone."""
+        return self._delete_objects(remote, removal.first) or self._delete_objects(remote, removal.last)
 
     def _delete_objects(self, remote: View, obsolete: Sequence[SyncedResource]) -> ManifestStep | None:
         """Objects deleted as far as they are ours; None if none is left."""
@@ -528,6 +523,14 @@ class _Decision:
             more = f" and {len(ours) - 3} more" if len(ours) > 3 else ""
             return self._step(state, f"waiting for the deletion of {named}{more}")
         return None
+
+
+def _served(remote: View, gvk: GroupVersionKind) -> Resource | None:
+    """Where objects of a kind are, in whichever version; None if the cluster has none. Raises NotKnown."""
+    kind = remote.kind(gvk, any_version=True)
+    if isinstance(kind, Unknown) and not kind.is_refused:
+        raise NotKnown(f"where {gvk} is served", kind.why)
+    return kind.value if isinstance(kind, Present) else None
 
 
 def _cluster_of(remote: View) -> Kubeconfig:
