@@ -74,38 +74,25 @@ class Starting:
         return self.process.log_tail(3) or "it logged nothing"
 
 
-class Ports:
-    """Chooses free ports for processes that start at once. None of them listens before all are chosen."""
-
-    def __init__(self) -> None:
-        self._chosen: set[int] = set()
-
-    def choose(self) -> int:
-        """A port that is free, and was not chosen before."""
-        port = free_port(chosen=self._chosen)
-        self._chosen.add(port)
-        return port
-
-
-def started(cluster: LocalCluster, one: Companion, renderer: Path, ports: Ports) -> Starting:
+def started(cluster: LocalCluster, one: Companion, renderer: Path) -> Starting:
     """Start a process, or find it running with the code that is on the disk."""
     process = cluster.start_companion(
         one.process,
-        lambda: _arguments(cluster, one, ports),
+        lambda: _arguments(cluster, one),
         {**os.environ, **one.environment},
         source=source_of(Path(stellwerk.__file__).parent, renderer),
     )
     return Starting(one.title, process, cluster.folder.name)
 
 
-def _arguments(cluster: LocalCluster, one: Companion, ports: Ports) -> list[str]:
+def _arguments(cluster: LocalCluster, one: Companion) -> list[str]:
     return [
         *(sys.executable, "-m", *((one.module,) if one.module else ("stellwerk.cli.main", "run")), one.program),
         f"--kubeconfig={cluster.kubeconfig_of_account(*one.account)}",
-        f"{PROBES}={HOST}:{ports.choose()}",
-        f"{METRICS}={HOST}:{ports.choose()}",
+        f"{PROBES}={HOST}:{free_port()}",
+        f"{METRICS}={HOST}:{free_port()}",
         "--zap-encoder=console",
-        *(f"--{flag}={ports.choose()}" for flag in one.ports),
+        *(f"--{flag}={free_port()}" for flag in one.ports),
         *one.flags(),
     ]
 

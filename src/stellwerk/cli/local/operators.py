@@ -62,8 +62,7 @@ def operators(name: str) -> StartStep:
         program = renderer.ensure(say)  # the Component operator starts it; a checkout may not have built it yet
         cluster = named(name)
         companions = [_companion(cluster, process) for process in assembly.PROCESSES.values()]
-        ports = operator_processes.Ports()
-        starting = [operator_processes.started(cluster, companion, program, ports) for companion in companions]
+        starting = [operator_processes.started(cluster, companion, program) for companion in companions]
         for one in starting:
             one.wait_ready()
         for process in assembly.PROCESSES.values():

@@ -2,18 +2,26 @@
 
 They are taken from below the range that the kernel gives to outgoing connections: a server that is started again
 must find its port free, and a busy client of the cluster opens thousands of connections meanwhile.
+
+Between the choice of a port and its use others choose, too: the processes of another `up`, or a test next to this one.
+The one who chooses claims the port by a UDP socket with the same number, which every process of the machine sees, and
+which ends with the process that holds it.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import socket
-from collections.abc import Container
+from collections import deque
 
 from stellwerk.local.errors import ProcessStartFailed
 
 HOST = "127.0.0.1"
 _RANGE = range(20_000, 30_000)
+_MOST_CLAIMS = 256
+_claims: deque[int] = deque()
+"""Descriptors of the claims of this process, the oldest first."""
 
 
 def is_free(port: int) -> bool:
@@ -21,16 +29,14 @@ def is_free(port: int) -> bool:
     return _refusal(port) is None
 
 
-def free_port(among: range = _RANGE, *, chosen: Container[int] = ()) -> int:
-    """A free port, chosen at random so that two calls at once choose different ones. Raises ProcessStartFailed.
+def free_port(among: range = _RANGE) -> int:
+    """A free port, which no other call on this machine chooses as long as this process lives.
 
-    `chosen`: ports that others listen on in a moment.
+    It is chosen at random. Of many claims the oldest end first. Raises ProcessStartFailed.
     """
     refusal: OSError | None = None
     for port in random.sample(among, len(among)):
-        if port in chosen:
-            continue
-        if (refusal := _refusal(port)) is None:
+        if (refusal := _refusal(port) or _claim(port)) is None:
             return port
     raise ProcessStartFailed(
         f"cannot listen on {HOST}",
@@ -49,4 +55,17 @@ def _refusal(port: int) -> OSError | None:
             socket.create_connection(listener.getsockname(), timeout=1.0).close()
         except OSError as error:
             return error
+    return None
+
+
+def _claim(port: int) -> OSError | None:
+    claim = socket.socket(type=socket.SOCK_DGRAM)
+    try:
+        claim.bind((HOST, port))
+    except OSError as error:
+        claim.close()
+        return error
+    _claims.append(claim.detach())
+    if len(_claims) > _MOST_CLAIMS:
+        os.close(_claims.popleft())
     return None
