@@ -5,11 +5,12 @@ The name of the Secret does not matter; its label names the Kyma.
 
 from __future__ import annotations
 
-from stellwerk.api.core import Secret
+from stellwerk.api.core import Namespace, Secret
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.operators.kyma import labels
-from stellwerk.operators.kyma.collections import ACCESS_OF_KYMA
+from stellwerk.operators.kyma.api import Kyma
+from stellwerk.operators.kyma.collections import ACCESS_OF_KYMA, KYMAS, RUNTIME_NAMESPACES
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.reading.known import NotKnown, Present, Unknown
 from stellwerk.runtime.reading.loads import SecretData
@@ -55,16 +56,47 @@ class RuntimeUnusable(AccessUnclear):
     """The cluster cannot be opened, does not answer, or refuses the login."""
 
 
+class AnotherCluster(AccessUnclear):
+    """The cluster is not the one that the modules of the Kyma were installed in."""
+
+    def __init__(self, kyma: ObjectKey, secret: ObjectKey, former: str, found: str) -> None:
+        super().__init__(
+            f"Secret {secret} leads to another cluster than before: the uid of its namespace {labels.SYSTEM_NAMESPACE} "
+            f"is {found}, and not {former}. Nothing is written there until you correct the Secret: kubectl edit secret "
+            f"-n {secret.namespace} {secret.name}; or confirm the cluster: "
+            f"kubectl annotate kyma -n {kyma.namespace} {kyma.name} {labels.CLUSTER_ANNOTATION}-"
+        )
+
+
 def runtime(view: View, kyma: ObjectKey) -> View:
-    """The cluster of a Kyma of the control plane. Raises AccessUnclear, and NotKnown while the Secret is being read."""
+    """The cluster of a Kyma of the control plane. Raises AccessUnclear; NotKnown while the Secret is being read, and
+    while it is not known which cluster this is."""
     secret = access_secret(view, kyma)
     kubeconfig = content_of(view, secret).decoded().get(labels.KUBECONFIG_KEY)
     if not kubeconfig:
         raise NoKubeconfig(secret.key)
     try:
-        return view.on(Kubeconfig(secret.key, kubeconfig))
+        there = view.on(Kubeconfig(secret.key, kubeconfig))
     except NotKnown as error:
         raise RuntimeUnusable(str(error)) from None
+    former, found = view.find(KYMAS, kyma, cluster_noted), identity(there)
+    if former and found and former != found:
+        raise AnotherCluster(kyma, secret.key, former, found)
+    return there
+
+
+def cluster_noted(kyma: Kyma) -> str:
+    """An aspect: the uid of the cluster that a Kyma of the control plane has; empty: none is noted yet."""
+    return kyma.metadata.annotations.get(labels.CLUSTER_ANNOTATION, "")
+
+
+def identity(there: View) -> str:
+    """The uid of a cluster; empty if it has none. Raises NotKnown."""
+    return there.find(RUNTIME_NAMESPACES, ObjectKey("", labels.SYSTEM_NAMESPACE), _uid) or ""
+
+
+def _uid(namespace: Namespace) -> str:
+    return namespace.metadata.uid
 
 
 def content_of(view: View, secret: PartialObjectMetadata) -> Secret:

@@ -42,8 +42,10 @@ DEPLOYER_SECRETS: Collection[PartialObjectMetadata] = Collection(
 
 _OURS = f"{labels.MANAGED_BY_LABEL}={labels.KYMA},!{labels.PART_OF_LABEL}"
 """What belongs to no module. An object without our label counts as absent, and gets it when it is applied."""
-RUNTIME_NAMESPACES = Collection(Namespace, fields=f"metadata.name={labels.SKR_NAMESPACE}")
-"""One, which modules may have among their objects, with marks of their own."""
+RUNTIME_NAMESPACES = Collection(
+    Namespace, labels=f"kubernetes.io/metadata.name in ({labels.SYSTEM_NAMESPACE},{labels.SKR_NAMESPACE})"
+)
+"""The one whose uid is that of the cluster, and ours, which modules may have among their objects with other marks."""
 RUNTIME_DEFINITIONS: Collection[Unstructured] = Collection(
     unstructured(CustomResourceDefinition.resource), labels=_OURS
 )

@@ -392,6 +392,29 @@ async def test_a_cluster_that_refuses_the_login_is_an_error_until_the_secret_cha
     await works.log_in()
 
 
+@pytest.mark.req("R-210")
+async def test_another_cluster_behind_the_login_gets_nothing_until_it_is_confirmed(works: Works) -> None:
+    await works.create()
+    await works.log_in()
+    shown = await works.shows("Ready")
+    here = (await works.remote.get(Namespace, labels.SYSTEM_NAMESPACE)).metadata.uid
+    assert shown.metadata.annotations[labels.CLUSTER_ANNOTATION] == here
+    await works.rest()
+    another = MergePatch({"metadata": {"annotations": {labels.CLUSTER_ANNOTATION: "that of yesterday"}}})
+    await works.home.patch(Kyma, "k", HOME, another)
+    await works.shows("Error", f"is {here}, and not that of yesterday")
+    await works.remote.delete(metadata_of(Kyma), *USER_KYMA)
+    await works.rest()
+    works.engine.controller.queue.add(ObjectKey(HOME, "k"))
+    await works.rest()
+    assert await works.remote.find(Kyma, *USER_KYMA) is None
+    confirmed = MergePatch({"metadata": {"annotations": {labels.CLUSTER_ANNOTATION: None}}})
+    await works.home.patch(Kyma, "k", HOME, confirmed)
+    shown = await works.shows("Ready")
+    assert shown.metadata.annotations[labels.CLUSTER_ANNOTATION] == here
+    await works.tells("Ready")
+
+
 @pytest.mark.parametrize("fault", ["conflict", "lost answer", "lost request", "refused"])
 async def test_a_fault_of_any_write_to_the_cluster_converges(works: Works, fault: str) -> None:
     faults: dict[str, Any] = {

@@ -343,6 +343,61 @@ def test_a_kyma_without_a_usable_cluster_names_the_cause_and_works_as_soon_as_it
         assert world.run()[-2:] == ["status Ready: kyma is ready", "Show the status of Kyma kyma-system/default"]
 
 
+CLUSTER = f"{PREFIX}/cluster-uid"
+
+
+def a_cluster(uid: str) -> dict[ObjectKey, Namespace]:
+    """What tells a cluster from others."""
+    system = msgspec.convert({"metadata": {**metadata("kube-system", ""), "uid": uid}}, Namespace)
+    return {system.key: system}
+
+
+@pytest.mark.req("R-210")
+def test_a_kyma_notes_its_cluster_before_anything_is_written_there() -> None:
+    world = World(there={known.RUNTIME_NAMESPACES: a_cluster("one")})
+
+    assert world.run()[:4] == [*BEGAN, "Patch Kyma kcp-system/k", PREPARED[0]]
+
+    assert world.kyma is not None
+    assert world.kyma.metadata.annotations == {CLUSTER: "one"}
+    assert world.run() == []
+
+
+@pytest.mark.req("R-210")
+@pytest.mark.parametrize("is_leaving", [False, True], ids=["stays", "is deleted"])
+@pytest.mark.parametrize("is_former", [False, True], ids=["in steps", "in the former order"])
+def test_nothing_is_written_to_another_cluster_until_it_is_confirmed(is_leaving: bool, is_former: bool) -> None:
+    """Neither the Kyma nor its end; what is confirmed is what the user was told, and the new cluster is noted."""
+    world = with_amod()
+    world.settings = {"is_deleted_as_before": is_former}
+    world.there[known.RUNTIME_NAMESPACES] = a_cluster("one")
+    world.run()
+    world.become(State.Ready)
+    world.run()
+    assert world.state is State.Ready
+    world.there = {known.RUNTIME_NAMESPACES: a_cluster("two")}  # an empty one
+    if is_leaving:
+        world.delete()
+
+    done = world.run()
+
+    assert {each.split(":")[0] for each in done} == {"status Deleting" if is_leaving else "status Error"}
+    assert "Secret kcp-system/access leads to another cluster than before" in world.operation
+    assert f"kubectl annotate kyma -n kcp-system k {CLUSTER}-" in world.operation
+    assert [*world.there] == [known.RUNTIME_NAMESPACES], "nothing was written"
+    assert not world.manifest.metadata.is_terminating
+    assert world.run() == []
+    assert world.kyma is not None
+    confirmed = msgspec.structs.replace(world.kyma.metadata, annotations={})
+    world.kyma = msgspec.structs.replace(world.kyma, metadata=confirmed)
+    world.run()
+    if is_leaving:
+        assert world.manifest.metadata.is_terminating
+    else:
+        assert world.kyma.metadata.annotations == {CLUSTER: "two"}
+        assert (world.state, THERE in world.there[RUNTIME_KYMAS]) == (State.Ready, True)
+
+
 def _no_secret(world: World) -> None:
     world.secrets = []
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from stellwerk.api.core import Secret
+from stellwerk.api.core import Namespace, Secret
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.kube.client import discovery
@@ -28,6 +28,7 @@ from stellwerk.operators.kyma.collections import (
     ACCESS_SECRETS,
     KYMAS,
     MANIFESTS,
+    RUNTIME_NAMESPACES,
     module_objects,
     module_resources,
 )
@@ -195,6 +196,8 @@ class World:
     pull_secret: str = ""
     unknown: dict[Any, Unknown] = field(default_factory=dict)
     """Loads without an answer."""
+    cluster: str = "one"
+    """The uid of the other cluster."""
     now: datetime = NOW
 
     def course(self, subject: Manifest) -> Course[ManifestStatus]:
@@ -214,6 +217,8 @@ class World:
             {ServedKind("", each.gvk, any_version=any_): each for each in self.served for any_ in (False, True)}
         )
         far = PlainSources(self.trouble)
+        system = Namespace(metadata=ObjectMeta(name=labels.SYSTEM_NAMESPACE, uid=self.cluster))
+        far.add(RUNTIME_NAMESPACES, PlainSource([system]))
         for resource in {each for each, _ in self.there}:
             found = [obj for each, obj in self.there if each == resource]
             far.add(module_objects(resource), PlainSource(found))
@@ -469,6 +474,23 @@ def test_a_missing_login_is_an_error_and_a_silent_cluster_names_its_cause() -> N
     course = World(trouble="it does not answer").course(installed())
     assert (course.writes, course.status.state) == ([], State.Error)
     assert "it does not answer" in operation(course.status)
+
+
+@pytest.mark.req("R-210")
+def test_nothing_is_written_to_another_cluster_than_the_one_of_the_kyma() -> None:
+    noted = ObjectMeta(
+        name=KYMA, namespace=labels.KCP_NAMESPACE, uid="k1", annotations={labels.CLUSTER_ANNOTATION: "one"}
+    )
+    for subject in (
+        manifest(),
+        installed(),
+        leaving(),
+        installed(annotations={labels.IS_UNMANAGED_ANNOTATION: "true"}),
+    ):
+        course = World(kyma=Kyma(metadata=noted), there=[*EVERYTHING], cluster="two").course(subject)
+        assert (course.writes, course.status.state) == ([], State.Error)
+        assert "leads to another cluster than before" in operation(course.status)
+        assert World(kyma=Kyma(metadata=noted), there=[*EVERYTHING]).course(subject).writes
 
 
 def test_a_moment_in_which_nothing_is_known_shows_nothing_and_missing_rights_are_an_error() -> None:

@@ -5,7 +5,8 @@
 | is being deleted | the next step of its end (`deletion`) |
 | is skipped by its label | nothing |
 | lacks our finalizer or label, or a state | it |
-| has no cluster that can be used | to show that on all modules, and to wait |
+| has no cluster that can be used, or another one | to show that on all modules, and to wait |
+| has a cluster that is not noted on it | to note that |
 | has a cluster that lacks something | namespace, definitions, pull Secret, Kyma, each in its turn (`sync`) |
 | has modules and a catalog that are not as they should be | Manifests and entries written, all in one step |
 | shows another status than what was found | to show it, here and in the cluster |
@@ -234,6 +235,9 @@ def decide(kyma: Kyma, view: View) -> KymaStep:
     except AccessUnclear as error:
         shown = status.disconnected(kyma, str(error), nothing, view.now)
         return Step(status=shown, waits=(Wait(str(error)),))
+    if (found := access.identity(there)) and not access.cluster_noted(kyma):
+        noted: JsonObject = {"annotations": {labels.CLUSTER_ANNOTATION: found}}
+        return Step(writes=(Patch(KYMAS, kyma, {"metadata": noted}, _refusal(Reason.NOT_HELD)),))
     return _Pass(kyma, view, there).step()
 
 
