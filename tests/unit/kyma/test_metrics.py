@@ -12,7 +12,8 @@ from stellwerk.operators.kyma.api import Kyma, KymaStatus, ModuleStatus
 from stellwerk.operators.kyma.api_manifest import Manifest, ManifestStatus
 from stellwerk.operators.kyma.api_module import MandatoryVersion, ModuleReleaseMeta, ModuleReleaseMetaSpec
 from stellwerk.operators.kyma.api_status import State
-from stellwerk.operators.kyma.metrics import KymaMetrics, KymaRequeue, Listings, ManifestRequeue, identity
+from stellwerk.operators.kyma.metrics import KymaMetrics, Listings, identity
+from stellwerk.operators.kyma.requeues import KymaRequeue, ManifestRequeue
 from stellwerk.operators.kyma.settings import FipsMode
 from stellwerk.runtime.telemetry.metrics import Metrics
 

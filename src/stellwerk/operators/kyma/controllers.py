@@ -6,7 +6,7 @@ All kinds share the caches of the control plane, the remote clusters with their 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from stellwerk.operators.kyma.collections import (
     HOME_COLLECTIONS,
     KYMAS,
     MANIFESTS,
+    METAS,
     RUNTIME_COLLECTIONS,
     is_of_modules,
 )
@@ -32,12 +33,20 @@ from stellwerk.operators.kyma.kyma.decide import KymaLogic, KymaSettings
 from stellwerk.operators.kyma.mandatory.decide import MandatoryLogic, MandatorySettings, MetaLogic, TemplateLogic
 from stellwerk.operators.kyma.manifest.decide import ManifestLogic, ManifestSettings
 from stellwerk.operators.kyma.manifest.objects import DEPLOYER
+from stellwerk.operators.kyma.metrics import KymaMetrics, KymaPasses, Listings, ManifestPasses
 from stellwerk.operators.kyma.module.resolution import Offers
 from stellwerk.operators.kyma.module.windows import Policy
 from stellwerk.operators.kyma.settings import Settings
 from stellwerk.operators.kyma.sources.loads import Sources
-from stellwerk.operators.kyma.watcher import listener, webhook
-from stellwerk.operators.kyma.watcher.certificates import ISTIO_COLLECTIONS
+from stellwerk.operators.kyma.watcher import leftovers, listener, webhook
+from stellwerk.operators.kyma.watcher.certificates import (
+    CERTIFICATE_SECRETS,
+    GATEWAY_SECRETS,
+    ISTIO_COLLECTIONS,
+    gateway_secret,
+    is_close_to_expiry,
+    overdue,
+)
 from stellwerk.operators.kyma.watcher.decide import WatcherLogic, WatcherSettings
 from stellwerk.operators.kyma.watcher.gateway import GatewayLogic
 from stellwerk.runtime.cache.clusters import Cluster
@@ -45,7 +54,7 @@ from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.cache.remote_clusters import Connect, RemoteClusters, RemoteLimits
 from stellwerk.runtime.cache.store import Store
 from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
-from stellwerk.runtime.control.executor import Deciding, InformerSources, Logic, RemoteSources
+from stellwerk.runtime.control.executor import Deciding, InformerSources, Logic, Observer, RemoteSources
 from stellwerk.runtime.control.loads import Loads
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.status_writer import StatusWriter
@@ -70,6 +79,7 @@ class LifecycleManager:
     rollouts: Deciding[ModuleVersion, Record] | None
     """None: they are not limited."""
     clusters: RemoteClusters[RemoteSources]
+    metrics: KymaMetrics
 
 
 def install(
@@ -86,12 +96,14 @@ def install(
     `connect` opens clients for other clusters, whose writes pass the same fence as the manager's.
     """
     adding = Adding.to(manager, settings, connect, recorder)
+    metrics = KymaMetrics(manager.metrics, _listings(adding, settings), settings.fips_mode)
     offers = partial(_offers, settings, modules, policy)
     kymas = adding.kind(
         KymaLogic(manager.clock),
-        (_of_kymas(settings, offers),),
+        (_of_kymas(settings, offers, metrics),),
         settings.max_concurrent_kyma_reconciles,
         looks_abroad=True,
+        observer=KymaPasses(metrics),
     )
     adding.mandatory_modules(
         MandatorySettings(offers=offers),
@@ -107,6 +119,7 @@ def install(
         settings.max_concurrent_manifest_reconciles,
         logic.memos,
         looks_abroad=True,
+        observer=ManifestPasses(metrics),
     )
     watchers = adding.kind(
         WatcherLogic(manager.clock),
@@ -116,6 +129,8 @@ def install(
     if not settings.disable_watcher:
         # All of a Secret counts: it has no generation that would change with its content.
         adding.kind(GatewayLogic(), (settings,), 1, is_read_whole=True)
+        for each in leftovers.collections(settings):
+            adding.kind(leftovers.LeftoverLogic(each), (settings,), 1, name=f"leftover-{each.resource.plural}")
     rollouts, turns = None, Store[ConfigMap]()
     if settings.module_rollout_at_once:
         limits = RolloutSettings(
@@ -126,7 +141,31 @@ def install(
         rollouts = adding.kind(RolloutLogic(), (limits,), 1, name="Rollout")
         turns = adding.sources.informer(ROLLOUTS).store
     manager.metrics.register(FleetFigures(adding.sources.informer(MANIFESTS).store, turns))
-    return LifecycleManager(kymas, manifests, watchers, rollouts, adding.clusters)
+    return LifecycleManager(kymas, manifests, watchers, rollouts, adding.clusters, metrics)
+
+
+def _listings(adding: Adding, settings: Settings) -> Listings:
+    """The caches that the metrics are read from. Without the watcher no certificate is looked at."""
+    stores = adding.sources
+    listings = Listings(
+        kymas=stores.informer(KYMAS).store.all,
+        manifests=stores.informer(MANIFESTS).store.all,
+        release_metas=stores.informer(METAS).store.all,
+    )
+    if settings.disable_watcher:
+        return listings
+    secrets, gateways = stores.informer(CERTIFICATE_SECRETS).store, stores.informer(GATEWAY_SECRETS).store
+    now, window = adding.manager.clock.now, settings.istio_gateway_server_cert_expiry_window
+
+    def gateway_ends_soon() -> bool:
+        gateway = gateways.get(gateway_secret(settings))
+        return gateway is not None and is_close_to_expiry(gateway, window, now())
+
+    return replace(
+        listings,
+        overdue_certificates=lambda: overdue(secrets.all(), settings, now()),
+        gateway_ends_soon=gateway_ends_soon,
+    )
 
 
 def _offers(settings: Settings, modules: Sources, policy: Policy | None, view: View) -> Offers:
@@ -141,7 +180,7 @@ def _offers(settings: Settings, modules: Sources, policy: Policy | None, view: V
     )
 
 
-def _of_kymas(settings: Settings, offers: Callable[[View], Offers]) -> KymaSettings:
+def _of_kymas(settings: Settings, offers: Callable[[View], Offers], metrics: KymaMetrics) -> KymaSettings:
     return KymaSettings(
         offers=offers,
         pull_secret=settings.skr_image_pull_secret,
@@ -149,6 +188,8 @@ def _of_kymas(settings: Settings, offers: Callable[[View], Offers]) -> KymaSetti
         warning_interval=settings.kyma_requeue_warning_interval,
         busy_interval=settings.kyma_requeue_busy_interval,
         is_deleted_as_before=settings.enable_legacy_kyma_deletion,
+        has_series=metrics.shows,
+        hide_series=metrics.hide,
         watcher=settings,
     )
 
@@ -231,6 +272,7 @@ class Adding:
         name: str = "",
         is_read_whole: bool = False,
         looks_abroad: bool = False,
+        observer: Observer[K, S] | None = None,
     ) -> Deciding[K, S]:
         """Add the controller of a kind; `name`: of one of several that it has.
 
@@ -246,6 +288,7 @@ class Adding:
             settings=settings,
             loads=self.loads,
             clusters=self.clusters if looks_abroad else None,
+            observer=observer,
         )
         controller: Controller[K, S] = Controller(
             name or logic.collection.resource.kind,

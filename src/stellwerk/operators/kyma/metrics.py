@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import islice
 
 from prometheus_client import Counter, Gauge
@@ -17,11 +16,13 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from stellwerk.operators.kyma import labels
-from stellwerk.operators.kyma.api import Kyma
-from stellwerk.operators.kyma.api_manifest import Manifest
+from stellwerk.operators.kyma.api import Kyma, KymaStatus
+from stellwerk.operators.kyma.api_manifest import Manifest, ManifestStatus
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta
 from stellwerk.operators.kyma.api_status import State
+from stellwerk.operators.kyma.requeues import KymaRequeue, ManifestRequeue, reason_of_kyma, reason_of_manifest
 from stellwerk.operators.kyma.settings import FipsMode
+from stellwerk.runtime.control.step import Step
 from stellwerk.runtime.telemetry.metrics import Metrics
 
 PREFIX = "lifecycle_mgr_"
@@ -32,56 +33,6 @@ MODULE_STATES = (*KYMA_STATES, State.Unmanaged)
 _LEAST_PARTS_OF_A_DOMAIN = 3
 
 
-class KymaRequeue(StrEnum):
-    """Why a Kyma is looked at again."""
-
-    NO_ACCESS_SECRET = "kyma_under_deletion_with_no_access_secret"  # noqa: S105  # a reason
-    UPDATE_TO_DELETING = "kyma_status_update_to_deleting"
-    LABELS_AND_FINALIZERS = "labels_and_finalizers_update"
-    DEFINITIONS = "crds_sync"
-    IMAGE_PULL_SECRET = "image_pull_secret_sync"  # noqa: S105  # a reason
-    MANIFESTS = "manifest_reconciliation"
-    CATALOG = "module_catalog_sync"
-    WEBHOOK = "skr_webhook_installation"
-    INITIAL_STATE = "initial_state_handling"
-    SYNC_CONTEXT = "sync_context_retrieval"
-    REMOTE_DELETION = "remote_kyma_deletion"
-    SPEC_FROM_REMOTE = "spec_replacement_from_remote"
-    STATUS_TO_REMOTE = "status_sync_to_remote"
-    PROCESSING = "processing_kyma_state"
-    REMOTE_FINALIZERS = "finalizers_removal_from_remote_kyma"
-    CATALOG_DELETION = "remote_module_catalog_deletion"
-    MANIFESTS_CLEANUP = "manifest_crs_cleanup"
-    DELETION = "kyma_deletion"
-    RETRIEVAL = "kyma_retrieval"
-    UNAUTHORIZED = "kyma_unauthorized"
-
-
-class ManifestRequeue(StrEnum):
-    """Why a Manifest is looked at again."""
-
-    RETRIEVAL = "manifest_retrieval"
-    INITIALIZE = "manifest_initialize"
-    ADD_FINALIZER = "manifest_add_finalizer"
-    PARSE_SPEC = "manifest_parse_spec"
-    UPDATE_SYNCED_LAYER = "manifest_update_synced_oci_ref"
-    INIT_SYNCED_LAYER = "manifest_init_synced_oci_ref"
-    CLIENT = "manifest_client_init"
-    RENDER = "manifest_render_resources"
-    PRUNE_NOT_FINISHED = "manifest_prune_diff_not_finished"
-    PRUNE = "manifest_prune_diff"
-    PRE_DELETE_REQUIRED = "manifest_pre_delete_enqueue_required"
-    PRE_DELETE = "manifest_pre_delete"
-    SYNC_REQUIRED = "manifest_sync_resources_enqueue_required"
-    SYNC = "manifest_sync_resources"
-    STATE = "manifest_sync_state"
-    UNAUTHORIZED = "manifest_unauthorized"
-    FINISHED = "manifest_reconcile_finished"
-    UNMANAGED = "manifest_unmanaged_update"
-    LABELS_REMOVAL = "manifest_labels_removal"
-    ORPHANED = "manifest_orphaned"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listings:
     """The caches that states are read from."""
@@ -89,9 +40,9 @@ class Listings:
     kymas: Callable[[], Iterable[Kyma]]
     manifests: Callable[[], Iterable[Manifest]]
     release_metas: Callable[[], Iterable[ModuleReleaseMeta]]
-    overdue_certificates: Callable[[], Iterable[str]]
+    overdue_certificates: Callable[[], Iterable[str]] = tuple
     """The Kymas whose certificate should have been renewed long ago, by name."""
-    gateway_ends_soon: Callable[[], bool]
+    gateway_ends_soon: Callable[[], bool] = bool
     """Whether the certificate of the Gateway is close to its end."""
 
 
@@ -241,3 +192,41 @@ class _Families:
 
 def _family(name: str, help: str, *keys: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"{PREFIX}{name}", help, labels=keys)
+
+
+# ---- passes
+
+
+@dataclass(frozen=True, slots=True)
+class KymaPasses:
+    """Counts the steps of Kymas."""
+
+    metrics: KymaMetrics
+
+    def stepped(self, obj: Kyma, step: Step[KymaStatus], *, failed: bool) -> None:
+        """As `Observer.stepped`."""
+        reason = reason_of_kyma(obj, step)
+        self.metrics.requeued(reason, intended=not failed and not _shows_error(step.status))
+
+    def passed(self, obj: Kyma, seconds: float) -> None:
+        """As `Observer.passed`: the original measures Manifests alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPasses:
+    """Counts the steps of Manifests, and measures their passes."""
+
+    metrics: KymaMetrics
+
+    def stepped(self, obj: Manifest, step: Step[ManifestStatus], *, failed: bool) -> None:
+        """As `Observer.stepped`."""
+        reason = reason_of_manifest(obj, step)
+        self.metrics.requeued(reason, intended=not failed and not _shows_error(step.status))
+
+    def passed(self, obj: Manifest, seconds: float) -> None:
+        """As `Observer.passed`."""
+        self.metrics.manifest_pass(obj.metadata.name, seconds)
+
+
+def _shows_error(status: KymaStatus | ManifestStatus | None) -> bool:
+    return status is not None and status.state is State.Error

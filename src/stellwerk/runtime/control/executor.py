@@ -52,6 +52,7 @@ from stellwerk.runtime.reconciler import Next, Notice, Pass, ReconcileError
 K = TypeVar("K", bound=Kind)
 S = TypeVar("S", bound=Record)
 T = TypeVar("T", bound=HasMetadata)
+K_contra = TypeVar("K_contra", bound=Kind, contravariant=True)
 
 MOST_STEPS = 12
 """Of one pass; a longer chain goes on in the next pass."""
@@ -91,6 +92,18 @@ class Logic(Protocol[K, S]):
 
     def unexpected(self, obj: K, message: str) -> S | None:
         """The status that shows a bug of ours; None leaves the status alone."""
+        ...
+
+
+class Observer(Protocol[K_contra, S]):
+    """Counts what passes do. It decides nothing."""
+
+    def stepped(self, obj: K_contra, step: Step[S], *, failed: bool) -> None:
+        """A step was done, or failed. A pass that found all as it should be ends with an empty one."""
+        ...
+
+    def passed(self, obj: K_contra, seconds: float) -> None:
+        """A pass has ended."""
         ...
 
 
@@ -236,6 +249,7 @@ class Deciding(Generic[K, S]):
     """Of the process: mostly a `Loads`."""
     clusters: RemoteClusters[RemoteSources] | None = None
     """Where the objects of the kind look besides the cluster of the operator."""
+    observer: Observer[K, S] | None = None
     _askers: dict[ObjectKey, Asker] = field(default_factory=dict)
     _waits: dict[ObjectKey, tuple[Wait, ...]] = field(default_factory=dict)
     _controller: Controller[K, S] | None = None
@@ -353,12 +367,25 @@ class _StepPass(Generic[K, S]):
 
     async def run(self) -> Next[S]:
         """As `Pass.run`."""
+        begin = self.clock.monotonic()
+        try:
+            return await self._run()
+        finally:
+            if self.engine.observer is not None:
+                self.engine.observer.passed(self.obj, self.clock.monotonic() - begin)
+
+    def _observe(self, step: Step[S], *, failed: bool = False) -> None:
+        if self.engine.observer is not None:
+            self.engine.observer.stepped(self.obj, step, failed=failed)
+
+    async def _run(self) -> Next[S]:
         last: tuple[Write, ...] = ()
         conflicts, view = 0, None
         for _ in range(MOST_STEPS):
             step, view = self.engine.step(self.obj, self.overlay, view)
             self.is_abroad = self.is_abroad or view.is_abroad
             if step.failure is not None:
+                self._observe(step, failed=True)
                 self._fail(step.failure, step.status, step.events)
             if step.writes and step.writes == last:
                 what = ", ".join(each.about for each in step.writes)
@@ -370,6 +397,7 @@ class _StepPass(Generic[K, S]):
                 )
             is_new = step.status is not None and step.status != self._shown
             if not step.writes and not is_new:
+                self._observe(step)
                 self.notices += step.events
                 return self._rested(step, view)
             try:
@@ -384,11 +412,16 @@ class _StepPass(Generic[K, S]):
                     fight = Status(code=409, reason="Conflict", message="other clients keep changing what is written")
                     raise Busy(fight, f"write {', '.join(each.about for each in step.writes)}") from None
                 continue
+            except StepFailed:
+                self._observe(step, failed=True)
+                raise
             except Released:
+                self._observe(step)
                 await self._announce(step.events)
                 return Next[S].done()
             except Gone:  # or it has changed before a status was saved: its own change wakes it
                 return Next[S].done()
+            self._observe(step)
             last = step.writes
             if step.writes:
                 await self._announce(step.events)

@@ -34,6 +34,7 @@ from stellwerk.operators.kyma.sources.loads import Sources
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.render.sources.http import HttpClient
 from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import AnswerInstead, CutConnection, FaultProxy, first, requests
 
@@ -105,6 +106,7 @@ class Works:
     home_line: FaultProxy
     remote_line: FaultProxy
     made: LifecycleManager
+    figures: Metrics
     name: str = "k"
     bell: Bell = field(default_factory=Bell)
 
@@ -261,7 +263,7 @@ async def works(
             connect=lambda config, bounds: Client.connect(config, bounds),
         )
         task = asyncio.create_task(manager.run())
-        works = Works(home_client, remote_client, tmp_path, home_line, remote_line, made)
+        works = Works(home_client, remote_client, tmp_path, home_line, remote_line, made, manager.metrics)
         try:
             yield works
             await _clean(works)
@@ -307,6 +309,9 @@ async def test_a_module_is_installed_moved_to_another_channel_and_removed(works:
     ]
     assert await works.samples() == ["kyma-system/default"]
     await works.kyma_shows("Ready")
+    figures = works.figures.exposition().decode()
+    for reason in ("initial_state_handling", "crds_sync", "manifest_add_finalizer", "manifest_sync_resources"):
+        assert f'requeue_reason="{reason}",requeue_type="intended"' in figures
     settings = await works.remote.get(ConfigMap, "settings", SPACE)
     assert settings.metadata.annotations[labels.OWNED_BY_ANNOTATION] == f"{HOME}/{works.manifest_name}"
 

@@ -256,6 +256,26 @@ async def test_the_webhook_is_installed_kept_and_removed(works: Works) -> None:
 
     await eventually(copied_again, within=30, describe="the other certificate is copied")
 
+    # a Kyma that went without its finalizer
+    left, mine = f"gone-{name}-webhook-tls", f"mine-{name}-webhook-tls"
+    model: Any = (await home.get(kind, f"{name}-webhook-tls", PLACE)).body
+    managed: JsonObject = {labels.MANAGED_BY_LABEL: labels.OPERATOR_NAME}
+    for metadata in (named(left, PLACE, labels=managed), named(mine, PLACE)):
+        await home.create(kind, {**model, "metadata": metadata, "status": {}})
+    purpose: JsonObject = {labels.PURPOSE_LABEL: labels.CERTIFICATE_PURPOSE}
+    await home.apply(Secret, {"metadata": named(left, PLACE, labels=purpose)})
+
+    async def cleared() -> bool:
+        found = [await home.find(each, left, PLACE) for each in (kind, unstructured(Secret.resource))]
+        return found == [None, None]
+
+    await eventually(cleared, within=30, describe="the certificate of a Kyma that is gone is deleted")
+    assert await home.find(kind, mine, PLACE) is not None
+    await home.delete(kind, mine, PLACE)
+
+    # the end
+    await home.delete(metadata_of(Kyma), name, HOME)
+
     # the end
     await home.delete(metadata_of(Kyma), name, HOME)
 
