@@ -110,3 +110,10 @@ def test_an_unknown_reason_is_answered_with_the_nearest(capsys: pytest.CaptureFi
 def test_a_mistyped_topic_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "credential"]) == 2
     assert "near to it: credentials" in capsys.readouterr().err
+
+
+def test_a_message_that_a_user_copies_is_answered_with_the_page_of_its_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["explain", "at 10:05: Unable to remove installed resources"]) == 0
+    assert capsys.readouterr().out.startswith("ResourceRemovalFailed  (BtpOperator, state Error)")

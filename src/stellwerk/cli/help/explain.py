@@ -55,6 +55,7 @@ def explain(word: str) -> None:
     pages += [page(entry, style) for entry in entries if entry.reason.lower() == word.lower()]
     # The reason of an Event, or an annotation: the page of a topic has a line about it.
     pages = pages or [topic_page(subject, style) for subject in subjects if word.lower() in _names_in(subject.topic)]
+    pages = pages or [page(entry, style) for entry in _of_message(word, entries)]
     if not pages:
         raise _unknown(word, [*(subject.name for subject in subjects), *(entry.reason for entry in entries)])
     settings.show(["\n\n".join("\n".join(lines) for lines in pages)])
@@ -66,6 +67,12 @@ def catalogue() -> Iterator[ReasonEntry]:
         known = row.help().catalogue
         for reason, meaning in known.meanings.items():
             yield ReasonEntry(row.resource.kind, reason.value, meaning, known.turn(reason))
+
+
+def _of_message(text: str, entries: Sequence[ReasonEntry]) -> Iterator[ReasonEntry]:
+    """The reasons of a message that a user has copied: kinds whose statuses have no reasons show only that."""
+    found = {(row.resource.kind, row.help().catalogue.word_of(text)) for row in kinds.OWN}
+    yield from (entry for entry in entries if (entry.kind, entry.reason) in found)
 
 
 def topics() -> Iterator[TopicEntry]:

@@ -26,7 +26,8 @@ def explain() -> None:
     """Explain a topic, or a reason: meaning, causes, how to check and fix.
 
     A reason is the word that a condition or an Event shows, such as MissingSecret; a topic is a subject such as
-    credentials. Case does not matter. Without a word, all of them are listed.
+    credentials. Case does not matter. A message of a status, in quotes, is answered with its reason. Without a word,
+    all of them are listed.
     """
 
 

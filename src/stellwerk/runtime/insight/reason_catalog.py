@@ -40,7 +40,8 @@ class ReasonFacts(Generic[S]):
 
     state: S
     message: str = ""
-    """The condition's message when the caller has nothing more precise; empty where there always is."""
+    """The condition's message when the caller has nothing more precise, or the part that is always the same; empty
+    where there always is something more precise."""
     _: KW_ONLY
     only_user_can_fix: bool = False
     """Waiting does not help; a user has to change something."""
@@ -54,9 +55,8 @@ class ReasonFacts(Generic[S]):
 class Meaning(Generic[S]):
     """The meaning of a reason.
 
-    `message` is the condition's message when the caller has nothing more precise; empty where there always is
-    something more precise. `causes`, `check` and `fix` are for people, one sentence or command each. A command in
-    `fix` ends its sentence, after a colon.
+    `message` as of `ReasonFacts`. `causes`, `check` and `fix` are for people, one sentence or command each. A command
+    in `fix` ends its sentence, after a colon.
     """
 
     state: S
@@ -128,6 +128,12 @@ class Catalogue(Generic[W, S]):
     def turn_of(self, meaning: Meaning[S]) -> str:
         """The same for a meaning of this catalogue."""
         return YOURS if meaning.only_user_can_fix else meaning.turn or self.turns[meaning.state]
+
+    def word_of(self, text: str) -> W | None:
+        """The reason whose message is a part of a text, as of a status that has no reasons; of several the longest."""
+        found = ((len(meaning.message), word) for word, meaning in self.meanings.items() if meaning.message in text)
+        length, word = max(found, key=lambda each: each[0], default=(0, None))
+        return word if length else None
 
     def table(self, words: Iterable[W]) -> list[str]:
         """Rows of Markdown for reasons, each with a link to its section."""

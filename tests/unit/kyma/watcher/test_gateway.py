@@ -20,6 +20,7 @@ from tests.unit.kyma.watcher.authorities import (
 )
 
 from stellwerk.kube.types.object_meta import Record, rfc3339
+from stellwerk.operators.kyma.reasons import WatcherReason
 from stellwerk.operators.kyma.settings import Settings
 from stellwerk.operators.kyma.watcher import certificates
 from stellwerk.operators.kyma.watcher.certificates import (
@@ -30,7 +31,7 @@ from stellwerk.operators.kyma.watcher.certificates import (
     decoded,
     gateway_secret,
 )
-from stellwerk.operators.kyma.watcher.gateway import FAILED, GatewayLogic
+from stellwerk.operators.kyma.watcher.gateway import GatewayLogic
 from stellwerk.runtime.certificates import certs
 from stellwerk.runtime.certificates.certs import KeyPair
 from stellwerk.runtime.control.executor import Course, rehearse
@@ -153,7 +154,7 @@ def test_an_authority_without_a_certificate_changes_nothing_and_says_so(broken: 
     (step,) = done.steps
     assert step.failure is not None
     assert "kubectl describe certificate klm-watcher-serving -n istio-system" in step.failure.message
-    assert [each.reason for each in step.events] == [FAILED]
+    assert [each.reason for each in step.events] == [WatcherReason.GATEWAY_SECRET]
     assert world.gateway == gateway
 
 

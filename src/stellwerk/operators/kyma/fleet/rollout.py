@@ -38,6 +38,7 @@ from stellwerk.operators.kyma.api_manifest import Manifest
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
 from stellwerk.operators.kyma.api_status import State
 from stellwerk.operators.kyma.collections import KYMAS, MANIFESTS, METAS
+from stellwerk.operators.kyma.reasons import ModuleEvent
 from stellwerk.runtime.control.step import Create, Delete, Failure, Patch, Step, Wait
 from stellwerk.runtime.reading.known import Absent, NotKnown
 from stellwerk.runtime.reading.questions import Collection, Index
@@ -45,8 +46,6 @@ from stellwerk.runtime.reading.view import View, exists
 
 WAITING = "waiting for its turn to get version "
 """How the message of a module begins that waits; the version follows."""
-FAILED = "RolloutFailed"
-"""The reason of an Event."""
 _SHOWN = 3
 """How many names a message has."""
 
@@ -379,7 +378,7 @@ def _unreadable(shown: ConfigMap, why: str) -> Step[Record]:
 
 
 def _refused(text: str, _: StatusError | None) -> Failure:
-    return Failure(message=text, event_reason=FAILED)
+    return Failure(message=text, event_reason=ModuleEvent.ROLLOUT)
 
 
 # ---- the ConfigMap

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from functools import partial
 from typing import ClassVar, TypeAlias, TypeVar
 
@@ -79,6 +78,7 @@ from stellwerk.operators.kyma.kyma.sync import (
     Shown,
 )
 from stellwerk.operators.kyma.module.resolution import Offers, Plan, as_module, cause_of, is_offered, resolve
+from stellwerk.operators.kyma.reasons import KymaEvent
 from stellwerk.operators.kyma.settings import Settings
 from stellwerk.operators.kyma.watcher import certificates, webhook
 from stellwerk.operators.kyma.watcher.certificates import Removal
@@ -112,18 +112,7 @@ SHOWN_DELETING = ".status.State set to Deleting"
 FOREIGN_FINALIZERS = "waiting as other finalizers are present"
 
 
-class Reason(StrEnum):
-    """Reasons of Events, besides the names of the steps of a deletion."""
-
-    INSTALLED = "RemoteInstallation"
-    NOT_MARKED = "MetadataSynchronization"
-    NOT_SHOWN = "StatusSynchronization"
-    NO_METRICS = "MetricsError"
-    NOT_HELD = "UpdateSpecError"
-    NOT_WRITTEN = "PatchStatus"
-
-
-_REASONS: Mapping[str, Reason] = {Part.KYMA: Reason.NOT_MARKED, Part.STATUS: Reason.NOT_SHOWN}
+_REASONS: Mapping[str, KymaEvent] = {Part.KYMA: KymaEvent.NOT_MARKED, Part.STATUS: KymaEvent.NOT_SHOWN}
 _PREFIXES: Mapping[str, str] = {
     Part.DEFINITIONS: "failed to sync CRDs to SKR: ",
     Part.CATALOG: "catalog sync: Could not apply ModuleTemplates: ",
@@ -226,7 +215,7 @@ def decide(kyma: Kyma, view: View) -> KymaStep:
     if catalog.is_marked(kyma, labels.SKIP_RECONCILIATION_LABEL) or kyma.status.state is State.Unmanaged:
         return Step()
     if lacking := sync.lacking_hold(kyma):
-        return Step(writes=(Patch(KYMAS, kyma, {"metadata": lacking}, _refusal(Reason.NOT_HELD)),))
+        return Step(writes=(Patch(KYMAS, kyma, {"metadata": lacking}, _refusal(KymaEvent.NOT_HELD)),))
     nothing: Findings = dict.fromkeys(_required(view))
     if kyma.status.state is State.Unset:
         return Step(status=status.started(kyma, nothing, view.now), events=_lack_of_series(kyma))
@@ -237,7 +226,7 @@ def decide(kyma: Kyma, view: View) -> KymaStep:
         return Step(status=shown, waits=(Wait(str(error)),))
     if (found := access.identity(there)) and not access.cluster_noted(kyma):
         noted: JsonObject = {"annotations": {labels.CLUSTER_ANNOTATION: found}}
-        return Step(writes=(Patch(KYMAS, kyma, {"metadata": noted}, _refusal(Reason.NOT_HELD)),))
+        return Step(writes=(Patch(KYMAS, kyma, {"metadata": noted}, _refusal(KymaEvent.NOT_HELD)),))
     return _Pass(kyma, view, there).step()
 
 
@@ -248,7 +237,7 @@ def _lack_of_series(kyma: Kyma) -> tuple[Notice, ...]:
         f"there are no metrics of this Kyma: it needs the annotation {labels.SKR_DOMAIN_ANNOTATION} with a domain, and "
         f"the label {labels.INSTANCE_ID_LABEL}"
     )
-    return (Notice(Reason.NO_METRICS, message, Severity.WARNING, Reason.NO_METRICS),)
+    return (Notice(KymaEvent.NO_METRICS, message, Severity.WARNING, KymaEvent.NO_METRICS),)
 
 
 @dataclass(slots=True)
@@ -300,7 +289,7 @@ class _Pass:
                 on = (RUNTIME_DEFINITIONS, ObjectKey("", name))
                 return Step(waits=(Wait(on, f"{definition.ref} is not served yet", cluster=self.there.cluster),))
         if Part.KYMA in due:
-            event = Notice(Reason.INSTALLED, f"Kyma {labels.SKR_KYMA} is created in the remote cluster")
+            event = Notice(KymaEvent.INSTALLED, f"Kyma {labels.SKR_KYMA} is created in the remote cluster")
             events = (event,) if remote.kyma is None else ()
             return Step(writes=self._writes(Part.KYMA, due[Part.KYMA], remote), events=events)
         assert remote.kyma is not None
@@ -433,7 +422,7 @@ class _Pass:
             broken = {_CONDITIONS[part]: False} if part in _CONDITIONS else {}
             text = f"{_PREFIXES.get(part, '')}{message}"
             shown = status.failed(self.kyma, text, self._findings(broken), self.view.now)
-            return Failure(message=text, event_reason=_REASONS.get(part, Reason.NOT_WRITTEN), status=shown)
+            return Failure(message=text, event_reason=_REASONS.get(part, KymaEvent.NOT_WRITTEN), status=shown)
 
         return failure
 
@@ -447,7 +436,7 @@ class _Pass:
             others = [each for each in modules if each.name != plan.name]
             findings = self._findings({ConditionType.MODULES: False})
             shown = status.failed(self.kyma, message, findings, self.view.now, modules=(*others, refused))
-            return Failure(message=message, event_reason=Reason.NOT_WRITTEN, status=shown)
+            return Failure(message=message, event_reason=KymaEvent.NOT_WRITTEN, status=shown)
 
         return failure
 
@@ -535,7 +524,7 @@ def _leaving_step(remains: Remains, view: View, there: View | None, settings: Ky
 
 def _former_step(remains: Remains, view: View, there: View | None) -> KymaStep:
     """The next step in the former order, which sends no Events."""
-    kyma, refused = remains.kyma, _refusal(Reason.NOT_WRITTEN)
+    kyma, refused = remains.kyma, _refusal(KymaEvent.NOT_WRITTEN)
     match deletion.next_former_use_case(remains):
         case FormerUseCase.DELETE_RUNTIME_KYMA:
             return Step(writes=(Delete(RUNTIME_KYMAS, _seen(remains), refused, cluster=_of(there)),))
@@ -569,7 +558,7 @@ def _stuck(kyma: Kyma, view: View) -> KymaStep:
     """Only others hold the Kyma."""
     message = f"{FOREIGN_FINALIZERS}: [{' '.join(kyma.metadata.finalizers)}]"
     shown = deletion.deleting(kyma.status, message, view.now)
-    event = Notice(deletion.STUCK, message, Severity.WARNING, deletion.STUCK)
+    event = Notice(KymaEvent.STUCK, message, Severity.WARNING, KymaEvent.STUCK)
     return Step(status=shown, events=(event,) if shown != kyma.status else (), waits=(Wait(message),))
 
 

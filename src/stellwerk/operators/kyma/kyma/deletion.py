@@ -22,8 +22,6 @@ DELETING_MODULES = "waiting for modules to be deleted"
 """The operation of a Kyma that is being deleted."""
 MANIFESTS_LEFT = "manifests still exist"
 """The operation while the former order of the steps waits for Manifests."""
-STUCK = "KymaDeletionStuck"
-"""The reason of the Event if no step applies, and the Kyma is still there."""
 SUCCESS = "Success"
 """The message of the Event of a step."""
 

@@ -14,11 +14,9 @@ from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplat
 from stellwerk.operators.kyma.collections import MANDATORY_MANIFESTS_OF, MANIFESTS, METAS, TEMPLATES, TEMPLATES_IN
 from stellwerk.operators.kyma.kyma.catalog import module_of
 from stellwerk.operators.kyma.mandatory.modules import is_former_mandatory
+from stellwerk.operators.kyma.reasons import ModuleEvent
 from stellwerk.runtime.control.step import Delete, Failure, Patch, RemoveFinalizer, Step, Wait
 from stellwerk.runtime.reading.view import View
-
-FINALIZER_REFUSED = "SettingMandatoryModuleTemplateFinalizerError"
-"""The reason of the Event if the finalizer cannot be added."""
 
 
 def decide_meta(meta: ModuleReleaseMeta, view: View) -> Step[Record]:
@@ -76,7 +74,7 @@ def _leave(metadata: ObjectMeta, module: str, view: View) -> Step[Record]:
 
 
 def _refused(message: str, error: StatusError | None) -> Failure:
-    return Failure(message=message, event_reason=FINALIZER_REFUSED)
+    return Failure(message=message, event_reason=ModuleEvent.NOT_HELD)
 
 
 def _not_deleted(message: str, error: StatusError | None) -> Failure:

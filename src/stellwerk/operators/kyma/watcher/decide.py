@@ -40,6 +40,7 @@ from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api_status import GROUP, State
 from stellwerk.operators.kyma.api_watcher import Watcher, WatcherStatus
 from stellwerk.operators.kyma.collections import GATEWAYS, GATEWAYS_IN, ROUTES, WATCHERS
+from stellwerk.operators.kyma.reasons import WatcherReason
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control.step import Create, Delete, Failure, Patch, RemoveFinalizer, Step, Wait
@@ -57,14 +58,10 @@ USES = (
 )
 """What passes ask about and steps write, for the rights."""
 
-CONDITION = "VirtualService"
 REASON = "Ready"
 """Of the condition, whether it holds or not, as with the original."""
 CONFIGURED = "VirtualService is configured"
 NOT_CONFIGURED = "VirtualService is not configured"
-NO_GATEWAY = "WatcherGatewayNotFound"
-NO_ROUTE = "WatcherRouteFailed"
-"""Reasons of Events."""
 
 MOST_PORT = 65_535
 _WORD = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?|\*")
@@ -82,7 +79,7 @@ class WatcherSettings:
 class NoRoute(Exception):
     """A Watcher cannot have a route: the cause, and what a user can do."""
 
-    def __init__(self, cause: str, fix: str, event_reason: str = NO_ROUTE) -> None:
+    def __init__(self, cause: str, fix: str, event_reason: str = WatcherReason.NO_ROUTE) -> None:
         super().__init__(f"{cause}; {fix}")
         self.event_reason = event_reason
 
@@ -152,7 +149,9 @@ def wanted_route(watcher: Watcher, view: View) -> VirtualServiceSpec:
     hosts = [host.rpartition("/")[2] for each in gateways for server in each.spec.servers for host in server.hosts]
     if not hosts:
         named = ", ".join(str(each.key) for each in gateways)
-        raise NoRoute(f"no server of Gateway {named} has a host", "add one to spec.servers[].hosts", NO_GATEWAY)
+        raise NoRoute(
+            f"no server of Gateway {named} has a host", "add one to spec.servers[].hosts", WatcherReason.NO_GATEWAY
+        )
     match = HttpMatch(uri=StringMatch(prefix=f"/v2/{manager_of(watcher)}/event"))
     host = f"{service.name}.{service.namespace}.svc.cluster.local"
     destination = RouteDestination(host=host, port=PortSelector(number=service.port))
@@ -225,11 +224,15 @@ def servers_of(gateway: Gateway) -> Gateway:
 def _gateways(watcher: Watcher, view: View) -> Sequence[Gateway]:
     namespace, selector = view.setting(WatcherSettings).gateway_namespace, watcher.spec.gateway.selector
     if not view.serves(GATEWAYS):
-        raise NoRoute("the cluster does not serve Gateways of Istio", "install Istio", NO_GATEWAY)
+        raise NoRoute("the cluster does not serve Gateways of Istio", "install Istio", WatcherReason.NO_GATEWAY)
     found = [each for each in view.all(GATEWAYS_IN, namespace, servers_of) if selector.matches(each.metadata.labels)]
     if not found:
         cause = f"no Gateway in namespace {namespace} has the labels of spec.gateway.selector"
-        raise NoRoute(cause, f"see kubectl get gateways.networking.istio.io -n {namespace} --show-labels", NO_GATEWAY)
+        raise NoRoute(
+            cause,
+            f"see kubectl get gateways.networking.istio.io -n {namespace} --show-labels",
+            WatcherReason.NO_GATEWAY,
+        )
     return found
 
 
@@ -246,7 +249,7 @@ def _body(watcher: Watcher, wanted: VirtualServiceSpec) -> JsonObject:
 
 
 def _refused(message: str, _: StatusError | None) -> Failure:
-    return Failure(message=message, event_reason=NO_ROUTE)
+    return Failure(message=message, event_reason=WatcherReason.NO_ROUTE)
 
 
 # ---- the status
@@ -255,7 +258,7 @@ def _refused(message: str, _: StatusError | None) -> Failure:
 def _status(watcher: Watcher, state: State, now: datetime, *, is_configured: bool, why: str = "") -> WatcherStatus:
     message = CONFIGURED if is_configured else f"{NOT_CONFIGURED}: {why}" if why else NOT_CONFIGURED
     shown = Condition(
-        type=CONDITION,
+        type=WatcherReason.ROUTE.value,
         status="True" if is_configured else "False",
         reason=REASON,
         message=message,

@@ -29,6 +29,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import Record, rfc3339
 from stellwerk.operators.kyma import labels
+from stellwerk.operators.kyma.reasons import WatcherReason
 from stellwerk.operators.kyma.settings import Settings
 from stellwerk.operators.kyma.watcher.certificates import (
     AUTHORITY_KEY,
@@ -50,9 +51,6 @@ from stellwerk.runtime.reading.view import View
 from stellwerk.runtime.reconciler import Notice, Retry, Severity
 
 GatewayStep: TypeAlias = Step[Record]
-
-FAILED = "GatewaySecretFailed"
-"""The reason of the Event on the authority's Secret."""
 
 _log = logging.getLogger(__name__)
 
@@ -143,12 +141,15 @@ def _content(root: AuthoritySecret, view: View) -> JsonObject:
 
 
 def _failed(message: str) -> GatewayStep:
-    event = Notice(FAILED, message, Severity.WARNING, action=FAILED)
-    return Step(events=(event,), failure=Failure(message=message, event_reason=FAILED, retry=Retry.WHEN_CHANGED))
+    event = Notice(WatcherReason.GATEWAY_SECRET, message, Severity.WARNING, action=WatcherReason.GATEWAY_SECRET)
+    return Step(
+        events=(event,),
+        failure=Failure(message=message, event_reason=WatcherReason.GATEWAY_SECRET, retry=Retry.WHEN_CHANGED),
+    )
 
 
 def _refused(message: str, _: StatusError | None) -> Failure:
-    return Failure(message=message, event_reason=FAILED)
+    return Failure(message=message, event_reason=WatcherReason.GATEWAY_SECRET)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,1 @@
+"""What people see of Kymas and their modules: why, tree, trace, status, unstick, diff."""
