@@ -1,12 +1,13 @@
 """What the product must withstand and do, one line each. Tests name the line: `@pytest.mark.req("R-101")`.
 
-`R-`: what every operator must withstand. `CAP-`: the acceptance scenarios of CAP (see `cap_scenarios`). The ids are for
-ever: a requirement that is given up keeps its number, and no other gets it.
+`R-`: what every operator must withstand. `CAP-`, `KYMA-`: the acceptance scenarios of both (see `cap_scenarios`,
+`kyma_scenarios`). The ids are for ever: a requirement that is given up keeps its number, and no other gets it.
 """
 
 from __future__ import annotations
 
 from tests.requirements.cap_scenarios import CAP_SCENARIOS
+from tests.requirements.kyma_scenarios import KYMA_SCENARIOS
 
 REQUIREMENTS = {
     # ---- convergence
@@ -123,4 +124,5 @@ REQUIREMENTS = {
     "R-A6": "four hours of faults without growth",
     # ---- acceptance scenarios
     **CAP_SCENARIOS,
+    **KYMA_SCENARIOS,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.cluster.crds.test_definitions import installed, true_conditions, versions
 from tests.kubectl import kubectl, tried
 
@@ -151,8 +152,8 @@ REFUSED: list[tuple[JsonObject, str]] = [
 ]
 
 
+@pytest.mark.req("KYMA-28", "KYMA-58")
 async def test_each_field_has_the_bounds_of_the_original_and_a_sentence_about_them(client: Client) -> None:
-    """Scenarios 28 and 58: the tables of channels, and of versions for channels or for every cluster."""
     for definition in api.DEFINITIONS:
         kept = await installed(client, definition)
         assert true_conditions(kept) == {"NamesAccepted", "Established"}

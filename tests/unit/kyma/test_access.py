@@ -37,8 +37,8 @@ def test_the_label_and_the_namespace_decide_and_the_name_does_not_matter() -> No
     assert access_secret(view(*others, wanted), KYMA) is wanted
 
 
+@pytest.mark.req("KYMA-02")
 def test_without_a_secret_the_message_names_the_label() -> None:
-    """Scenario 2, the message."""
     with pytest.raises(AccessSecretNotFound) as error:
         access_secret(view(a_secret("k", "other")), KYMA)
     expected = f"failed to find the secret with label {LABEL}=k: access secret not found"
@@ -46,8 +46,8 @@ def test_without_a_secret_the_message_names_the_label() -> None:
     assert str(error.value).endswith(f"kubectl get secret -n kcp-system -l {LABEL}=k")
 
 
+@pytest.mark.req("KYMA-03")
 def test_two_secrets_are_refused_and_named() -> None:
-    """Scenario 3, the message."""
     with pytest.raises(AccessUnclear) as error:
         access_secret(view(a_secret("b", "k"), a_secret("a", "k")), KYMA)
     start = "could not safely identify the rest config source: more than one secret found: a, b."

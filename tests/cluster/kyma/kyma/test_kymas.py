@@ -243,8 +243,9 @@ async def _clean(works: Works) -> None:
     await works.home.delete(metadata_of(Secret), "access-k", HOME)
 
 
+@pytest.mark.req("KYMA-01", "KYMA-02", "KYMA-06", "KYMA-09", "KYMA-20", "KYMA-34")
 async def test_a_module_is_installed_by_channel_upgraded_and_removed(works: Works) -> None:
-    """Scenarios 1, 2, 6, 9, 20 and 34: each change of a user arrives, and at rest nothing is asked."""
+    """Each change of a user arrives, and at rest nothing is asked."""
     await works.offer("amod", regular="1.0.0", fast="2.0.0")
     await works.create("k", "amod")
     await works.shows("Error", "access secret not found")
@@ -291,8 +292,8 @@ async def _has_modules(works: Works, number: int) -> bool:
     return len((await works.home.get(Kyma, "k", HOME)).status.modules) == number
 
 
+@pytest.mark.req("KYMA-05", "KYMA-32")
 async def test_what_a_user_breaks_in_the_cluster_is_restored_and_what_is_theirs_stays(works: Works) -> None:
-    """Scenarios 5 and 32."""
     await works.offer("amod", regular="1.0.0", fast="2.0.0")
     await works.create()
     await works.log_in()
@@ -334,8 +335,8 @@ async def test_what_a_user_breaks_in_the_cluster_is_restored_and_what_is_theirs_
     assert await works.remote.find(ModuleTemplate, "users-1.0.0", labels.SKR_NAMESPACE) is not None
 
 
+@pytest.mark.req("KYMA-43")
 async def test_a_kyma_goes_step_by_step_and_leaves_nothing_of_ours(works: Works) -> None:
-    """Scenario 43."""
     await works.offer("amod", regular="1.0.0")
     await works.create("k", "amod")
     await works.log_in()
@@ -366,8 +367,9 @@ async def test_a_kyma_goes_step_by_step_and_leaves_nothing_of_ours(works: Works)
     await eventually(lambda: len(works.clusters) == 0, describe="the cluster is left")
 
 
+@pytest.mark.req("KYMA-44", "KYMA-46")
 async def test_a_cluster_that_refuses_the_login_is_an_error_until_the_secret_changes(works: Works) -> None:
-    """Scenarios 44 and 46: nothing is taken for absent, and a new login counts at once."""
+    """Nothing is taken for absent, and a new login counts at once."""
     await works.offer("amod", regular="1.0.0")
     await works.create("k", "amod")
     await works.log_in()
@@ -415,6 +417,7 @@ async def test_another_cluster_behind_the_login_gets_nothing_until_it_is_confirm
     await works.tells("Ready")
 
 
+@pytest.mark.req("KYMA-59")
 @pytest.mark.parametrize("fault", ["conflict", "lost answer", "lost request", "refused"])
 async def test_a_fault_of_any_write_to_the_cluster_converges(works: Works, fault: str) -> None:
     faults: dict[str, Any] = {
@@ -446,8 +449,9 @@ async def test_a_fault_of_any_write_to_the_cluster_converges(works: Works, fault
         assert [each.fired for each in rules] == [1] * len(rules)
 
 
+@pytest.mark.req("KYMA-48")
 async def test_a_mandatory_module_comes_to_every_kyma_and_goes_with_its_meta(works: Works) -> None:
-    """Scenario 48: upgraded with its meta, in no status, restored if it is edited, and removed before its meta is."""
+    """Upgraded with its meta, in no status, restored if it is edited, and removed before its meta is."""
     for version in ("1.0.0", "2.0.0"):
         spec: JsonObject = {"descriptor": {}, "moduleName": "bmod", "version": version, "mandatory": True}
         await works.home.apply(ModuleTemplate, body(ModuleTemplate, f"bmod-{version}", spec))

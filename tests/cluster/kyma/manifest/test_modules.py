@@ -288,8 +288,9 @@ async def _clean(works: Works) -> None:
     await works.home.delete(metadata_of(Secret), f"access-{works.name}", HOME)
 
 
+@pytest.mark.req("KYMA-08", "KYMA-12", "KYMA-13", "KYMA-14", "KYMA-15", "KYMA-16", "KYMA-20", "KYMA-34")
 async def test_a_module_is_installed_moved_to_another_channel_and_removed(works: Works) -> None:
-    """Scenarios 8, 13 to 16, 20, 34: its definition is awaited, drift is put back, and at rest nothing is asked."""
+    """Its definition is awaited, drift is put back, and at rest nothing is asked."""
     await works.offer(regular="1.0.0", fast="2.0.0")
     await works.begin()
     await works.roll_out("manager:1.0.0")
@@ -315,10 +316,16 @@ async def test_a_module_is_installed_moved_to_another_channel_and_removed(works:
     settings = await works.remote.get(ConfigMap, "settings", SPACE)
     assert settings.metadata.annotations[labels.OWNED_BY_ANNOTATION] == f"{HOME}/{works.manifest_name}"
 
+    theirs = MergePatch({"spec": {"of": "the user"}, "status": {"state": "Error"}})
+    await works.remote.patch(unstructured(SAMPLES), "default", labels.SKR_NAMESPACE, theirs)
     await works.rest()
     works.made.manifests.controller.queue.add(ready.key)
     await eventually(works.is_calm)
     assert works.asked() == []
+    await works.shows("Ready", "resources are ready")
+    kept = await works.remote.get(unstructured(SAMPLES), "default", labels.SKR_NAMESPACE)
+    assert kept.at("spec", "of") == "the user"
+    await works.remote.delete(metadata_of(SAMPLES), "default", labels.SKR_NAMESPACE)
 
     await works.remote.patch(ConfigMap, "settings", SPACE, MergePatch({"data": {"colour": "green", "mine": "kept"}}))
 
@@ -343,14 +350,16 @@ async def test_a_module_is_installed_moved_to_another_channel_and_removed(works:
     await eventually(is_moved, within=60)
     assert await works.remote.find(ConfigMap, "former", SPACE) is None
     assert (await works.remote.get(ConfigMap, "settings", SPACE)).data["colour"] == "blue"
+    assert await works.samples() == [], "its user has deleted it"
 
     await works.edit(modules=[])
     await eventually(works.is_uninstalled, within=60)
     await works.kyma_shows("Ready")
 
 
+@pytest.mark.req("KYMA-36")
 async def test_custom_resources_of_users_hold_a_module_until_they_are_gone(works: Works) -> None:
-    """Scenario 36: what holds it is named, and nothing of the module goes before."""
+    """What holds it is named, and nothing of the module goes before."""
     await works.offer(regular="1.0.0")
     await works.begin()
     await works.roll_out("manager:1.0.0")
@@ -364,8 +373,60 @@ async def test_custom_resources_of_users_hold_a_module_until_they_are_gone(works
     await eventually(works.is_uninstalled, within=60)
 
 
+@pytest.mark.req("KYMA-35", "KYMA-37")
+async def test_a_module_that_is_enabled_again_while_its_removal_is_held_up_is_installed_anew(works: Works) -> None:
+    await works.offer(regular="1.0.0", fast="2.0.0")
+    await works.begin()
+    await works.roll_out("manager:1.0.0")
+    former = await works.shows("Ready")
+    default = (unstructured(SAMPLES), "default", labels.SKR_NAMESPACE)
+    await works.remote.patch(*default, MergePatch({"metadata": {"finalizers": ["example.org/held"]}}))
+    await works.edit(modules=[])
+    await works.shows("Deleting", "held by its finalizers example.org/held")
+    assert await works.deployment() is not None
+    await works.edit(channel="fast", modules=[{"name": "sample", "managed": True}])
+    await works.roll_out("manager:2.0.0")
+    held = await works.manifest()
+    assert held is not None
+    assert (held.metadata.uid, held.metadata.is_terminating) == (former.metadata.uid, True)
+    await works.remote.patch(*default, MergePatch({"metadata": {"finalizers": []}}))
+
+    async def is_new() -> bool:
+        found = await works.manifest()
+        return found is not None and found.metadata.uid != former.metadata.uid
+
+    await eventually(is_new, within=60)
+    await works.roll_out("manager:2.0.0")
+    await works.shows("Ready")
+    assert await works.samples() == ["kyma-system/default"]
+
+
+@pytest.mark.req("KYMA-60", "KYMA-62")
+async def test_two_refused_objects_are_one_message_however_often_they_are_tried(works: Works) -> None:
+    maps = (
+        f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {SPACE}}}\ndata: {{'no key': x}}\n"
+        for name in ("zeta", "alpha")
+    )
+    (works.folder / "3.0.0.yaml").write_text("---\n".join(maps))
+    await works.offer(regular="3.0.0")
+    await works.begin()
+    last = (await works.shows("Error", "server-side apply of module resources failed")).status.last_operation
+    assert last is not None
+    assert -1 < last.operation.find("alpha") < last.operation.find("zeta")
+    await works.kyma_shows("Error")
+    await works.rest()
+
+    def is_tried_again() -> bool:
+        tried = [each for each in works.remote_line.history.writes() if each.request.name == "alpha"]
+        return len(tried) >= 2
+
+    await eventually(is_tried_again, within=60)
+    assert [str(each) for each in works.home_line.history.writes()] == []
+
+
+@pytest.mark.req("KYMA-38", "KYMA-39", "KYMA-40")
 async def test_a_module_that_is_not_managed_any_more_stays_without_our_label(works: Works) -> None:
-    """Scenarios 38 to 40: unmanaged, and managed again."""
+    """Unmanaged, and managed again."""
     await works.offer(regular="1.0.0")
     await works.begin()
     await works.roll_out("manager:1.0.0")
@@ -388,11 +449,12 @@ async def test_a_module_that_is_not_managed_any_more_stays_without_our_label(wor
     assert found.metadata.labels[labels.MANAGED_BY_LABEL] == labels.KYMA
 
 
+@pytest.mark.req("KYMA-59")
 @pytest.mark.parametrize(
     "fault", [CutConnection(after_forwarding=True), AnswerInstead(409)], ids=["a lost answer", "a conflict"]
 )
 async def test_a_fault_of_the_remote_cluster_at_the_first_writes_converges(works: Works, fault: Any) -> None:
-    """Scenario 59: each of the first four writes fails once; the module becomes ready, and goes without a rest."""
+    """Each of the first four writes fails once; the module becomes ready, and goes without a rest."""
     await works.offer(regular="1.0.0")
     with works.remote_line.on_requests(requests(("apply", "create", "patch")), fault, first(4)) as rule:
         await works.begin()

@@ -40,11 +40,12 @@ def body(
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **parts}
 
 
+@pytest.mark.req("KYMA-56")
 @pytest.mark.req("R-704")
 async def test_a_report_wakes_the_kyma_with_the_label_of_the_sender(
     client: Client, watcher_cluster: LocalCluster
 ) -> None:
-    """Scenario 56: authorities come from the Secret of the Gateway, Kymas from the cache."""
+    """Authorities come from the Secret of the Gateway, Kymas from the cache."""
     wish = Wish(common_name="ca", names=(), lifetime=timedelta(days=1), now=datetime.now(UTC))
     authority = certs.new_authority(wish)
     header = {HEADER: f'Cert="{quote(certs.issue(authority, replace(wish, common_name="r-1")).certificate.decode())}"'}

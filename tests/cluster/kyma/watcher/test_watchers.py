@@ -104,6 +104,7 @@ async def shows(client: Client, name: str, state: str) -> Watcher:
     return seen[-1]
 
 
+@pytest.mark.req("KYMA-54")
 async def test_a_watcher_follows_its_gateways_and_takes_its_route_with_it(
     client: Client, works: Works, watcher_cluster: LocalCluster
 ) -> None:

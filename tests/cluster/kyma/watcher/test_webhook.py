@@ -174,8 +174,9 @@ async def prepare(home: Client, name: str, kubeconfig: bytes) -> None:
     await home.apply(Kyma, {"metadata": metadata, "spec": {"channel": "regular"}})
 
 
+@pytest.mark.req("KYMA-55", "KYMA-57")
 async def test_the_webhook_is_installed_kept_and_removed(works: Works) -> None:
-    """Scenarios 55 and 57. A pass over what is installed asks nothing of either cluster."""
+    """A pass over what is installed asks nothing of either cluster."""
     home, remote, name, management = works.home, works.remote, works.name, works.management
     kind = unstructured(CERTIFICATES[management].resource)
 

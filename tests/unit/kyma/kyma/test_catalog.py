@@ -40,11 +40,12 @@ def marks(beta: bool, internal: bool) -> dict[str, str]:
     return {**({BETA: "True"} if beta else {}), **({INTERNAL: "true"} if internal else {"x": "y"})}
 
 
+@pytest.mark.req("KYMA-30")
 @pytest.mark.parametrize(("beta", "internal", "in_beta", "in_internal"), [*product((False, True), repeat=4)])
 def test_a_beta_and_an_internal_module_need_both_labels_on_the_kyma(
     beta: bool, internal: bool, in_beta: bool, in_internal: bool
 ) -> None:
-    """Scenario 30: all sixteen rows."""
+    """All sixteen rows."""
     kyma = a_kyma(labels=marks(in_beta, in_internal))
     template = a_template("keda", "1.0.0", labels=marks(beta, internal))
 
@@ -60,8 +61,8 @@ def test_a_label_with_another_value_than_true_hides_nothing(value: str) -> None:
     assert names(shown(a_kyma(), template, a_meta("keda", regular="1.0.0"))) == ["keda-1.0.0", "keda"]
 
 
+@pytest.mark.req("KYMA-33")
 def test_a_channel_whose_template_is_hidden_is_not_shown() -> None:
-    """Scenario 33."""
     objects = (
         a_template("keda", "1.0.0"),
         a_template("keda", "2.0.0", labels={BETA: "true"}),
@@ -156,8 +157,8 @@ def test_a_catalog_that_is_as_it_should_be_needs_no_write() -> None:
     assert due(CATALOG, NAMESPACE, as_written(CATALOG)) == ((), ())
 
 
+@pytest.mark.req("KYMA-32")
 def test_an_entry_that_was_edited_or_deleted_is_restored() -> None:
-    """Scenario 32, first half."""
     edited, deleted, meta = as_written(CATALOG)
     assert isinstance(edited, ModuleTemplate)
     assert deleted.metadata.name == "keda-2.0.0"
@@ -169,8 +170,8 @@ def test_an_entry_that_was_edited_or_deleted_is_restored() -> None:
     assert gone == ()
 
 
+@pytest.mark.req("KYMA-32")
 def test_an_entry_that_is_not_wanted_any_more_is_deleted_and_one_of_the_user_stays() -> None:
-    """Scenario 32, second half."""
     own = a_template("mine", "1.0.0")
     stale = a_template("old", "1.0.0", written=True)
 

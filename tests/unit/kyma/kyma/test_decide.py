@@ -305,8 +305,9 @@ def installed() -> World:
 # ---- a Kyma and its cluster
 
 
+@pytest.mark.req("KYMA-01", "KYMA-62")
 def test_a_kyma_without_modules_prepares_its_cluster_and_is_ready() -> None:
-    """Scenario 1: each part in its turn, the state at the end, and then nothing."""
+    """Each part in its turn, the state at the end, and then nothing."""
     world = World()
 
     assert world.run() == [
@@ -327,8 +328,9 @@ def test_a_kyma_without_modules_prepares_its_cluster_and_is_ready() -> None:
     assert world.run() == []
 
 
+@pytest.mark.req("KYMA-02", "KYMA-03", "KYMA-46")
 def test_a_kyma_without_a_usable_cluster_names_the_cause_and_works_as_soon_as_it_has_one() -> None:
-    """Scenarios 2, 3 and 46: nothing is written, and every module shows it."""
+    """Nothing is written, and every module shows it."""
     for spoil, cause, mend in TROUBLES:
         world = installed()
         spoil(world)
@@ -454,6 +456,7 @@ def test_what_is_not_listed_is_never_taken_for_absent(collection: Collection[Any
     assert objects
 
 
+@pytest.mark.req("KYMA-59")
 def test_whatever_a_crash_leaves_out_the_same_end_is_reached() -> None:
     """A process that dies between any two writes and statuses, with a module, a catalog and a pull Secret."""
     settings = {"pull_secret": "pull"}
@@ -473,8 +476,8 @@ def test_whatever_a_crash_leaves_out_the_same_end_is_reached() -> None:
         assert world.run() == []
 
 
+@pytest.mark.req("KYMA-42")
 def test_a_kyma_that_is_skipped_or_unmanaged_is_left_alone() -> None:
-    """Scenario 42, its second part."""
     for kyma in (
         a_kyma(labels={f"{PREFIX}/skip-reconciliation": "True"}),
         a_kyma(status={"state": "Unmanaged"}, labels={f"{PREFIX}/managed-by": "x"}, **HELD),
@@ -499,8 +502,8 @@ def test_a_definition_or_a_pull_secret_that_is_missing_here_is_named_there_too()
         assert world.user.status.state is State.Error
 
 
+@pytest.mark.req("KYMA-53")
 def test_the_pull_secret_is_copied_and_its_condition_is_shown() -> None:
-    """Scenario 53, the part of the Kyma."""
     world = World(settings={"pull_secret": "pull"})
     assert "Apply Secret kyma-system/pull" in world.run()
     assert world.kyma is not None
@@ -550,8 +553,8 @@ def test_a_kyma_is_created_when_its_definition_is_established_and_marked_as_the_
 # ---- modules
 
 
+@pytest.mark.req("KYMA-04", "KYMA-06", "KYMA-08", "KYMA-09")
 def test_a_module_becomes_a_manifest_and_its_state_is_shown_on_both_sides() -> None:
-    """Scenarios 4, 6, 8 and 9."""
     world = with_amod()
     done = world.run()
     assert done[len(BEGAN) + len(PREPARED) :] == [
@@ -577,8 +580,8 @@ def test_a_module_becomes_a_manifest_and_its_state_is_shown_on_both_sides() -> N
     assert there.template.metadata.namespace == "kyma-system"
 
 
+@pytest.mark.req("KYMA-04", "KYMA-05", "KYMA-20", "KYMA-21")
 def test_what_the_user_edits_is_followed_and_the_default_list_is_not() -> None:
-    """Scenarios 4, 5, 20 and 21."""
     world = installed()
     assert world.kyma is not None
     world.kyma = msgspec.structs.replace(world.kyma, spec=a_kyma(spec={"modules": []}).spec)
@@ -598,8 +601,8 @@ def test_what_the_user_edits_is_followed_and_the_default_list_is_not() -> None:
     assert world.user.spec.modules == ()
 
 
+@pytest.mark.req("KYMA-27")
 def test_the_channel_none_is_an_error_that_the_user_reads() -> None:
-    """Scenario 27."""
     world = installed()
     world.edit(channel="none")
     assert world.run() == [
@@ -609,8 +612,8 @@ def test_the_channel_none_is_an_error_that_the_user_reads() -> None:
     assert world.user.status.state is State.Error
 
 
+@pytest.mark.req("KYMA-34")
 def test_a_module_that_its_user_removes_goes_with_its_manifest() -> None:
-    """Scenario 34, the part of the Kyma."""
     world = installed()
     world.edit(modules=[])
     assert world.run()[0] == f"Delete Manifest kcp-system/{AMOD}"
@@ -622,8 +625,8 @@ def test_a_module_that_its_user_removes_goes_with_its_manifest() -> None:
     assert (world.state, world.modules()) == (State.Ready, {})
 
 
+@pytest.mark.req("KYMA-38", "KYMA-39", "KYMA-40")
 def test_a_module_that_its_user_manages_is_left_to_them() -> None:
-    """Scenarios 38 to 40, the part of the Kyma."""
     world = installed()
     world.edit(modules=[{"name": "amod", "managed": False}])
     world.run()
@@ -635,8 +638,8 @@ def test_a_module_that_its_user_manages_is_left_to_them() -> None:
     assert world.run()[0] == f"Apply Manifest kcp-system/{AMOD}"
 
 
+@pytest.mark.req("KYMA-32")
 def test_the_catalog_is_restored_and_objects_of_the_user_stay() -> None:
-    """Scenario 32."""
     world = installed()
     templates = world.there[known.RUNTIME_TEMPLATES]
     mine = a_template("mine", "1.0.0")
@@ -728,8 +731,8 @@ def test_what_the_cluster_refuses_is_an_error_with_its_condition(
 # ---- the end
 
 
+@pytest.mark.req("KYMA-43")
 def test_a_kyma_is_deleted_in_the_steps_that_its_events_name() -> None:
-    """Scenario 43."""
     world = installed()
     hidden: list[str] = []
     world.settings = {
@@ -780,9 +783,10 @@ def _run_hiding(world: World, hidden: list[str]) -> list[str]:
     return world.run()
 
 
+@pytest.mark.req("KYMA-44")
 @pytest.mark.parametrize("is_former", [False, True], ids=["in steps", "in the former order"])
 def test_a_kyma_whose_cluster_does_not_answer_stays_until_its_secret_is_gone(is_former: bool) -> None:
-    """Scenario 44: without the Secret what is in the cluster is left, and the Kyma does not wait for it."""
+    """Without the Secret what is in the cluster is left, and the Kyma does not wait for it."""
     world = installed()
     world.settings = {"is_deleted_as_before": is_former}
     world.delete()
@@ -830,6 +834,7 @@ def test_in_the_former_order_a_kyma_is_deleted_with_its_catalog_and_its_definiti
     assert world.events == []
 
 
+@pytest.mark.req("KYMA-59")
 @pytest.mark.parametrize("is_former", [False, True], ids=["in steps", "in the former order"])
 def test_whatever_a_crash_leaves_out_a_deletion_ends(is_former: bool) -> None:
     for cut in range(1, 12):
@@ -843,6 +848,7 @@ def test_whatever_a_crash_leaves_out_a_deletion_ends(is_former: bool) -> None:
         assert world.kyma is None, cut
 
 
+@pytest.mark.req("KYMA-45")
 def test_a_kyma_that_only_others_hold_names_them_once() -> None:
     world = World(kyma=a_kyma(finalizers=["others/one"], deletionTimestamp=DELETED))
     assert world.run() == ["status Deleting: waiting as other finalizers are present: [others/one]"]

@@ -75,8 +75,8 @@ def course(remains: Remains) -> list[str]:
     return found
 
 
+@pytest.mark.req("KYMA-43")
 def test_the_steps_are_done_in_their_order_one_at_a_time() -> None:
-    """Scenario 43, the order of the Events."""
     assert course(ALL) == [
         "SetKcpKymaStateDeleting",
         "SetSkrKymaStateDeleting",
@@ -93,8 +93,8 @@ def test_the_steps_are_done_in_their_order_one_at_a_time() -> None:
     ]
 
 
+@pytest.mark.req("KYMA-44")
 def test_without_an_access_secret_the_runtime_cluster_is_left_alone() -> None:
-    """Scenario 44, second half."""
     assert course(replace(ALL, runtime=None)) == [
         "SetKcpKymaStateDeleting",
         "DeleteManifests",

@@ -31,8 +31,9 @@ def remote(**fields: Any) -> Kyma:
 # ---- what is taken from there
 
 
+@pytest.mark.req("KYMA-04")
 def test_modules_and_channel_are_those_of_the_user() -> None:
-    """Scenario 4: the modules of the control plane are a default, and nothing else."""
+    """The modules of the control plane are a default, and nothing else."""
     kyma = a_kyma(spec={"modules": [{"name": "a", "managed": True}]})
     there = remote(spec={"channel": "fast", "modules": [{"name": "b", "channel": "regular", "managed": False}]})
 
@@ -47,9 +48,9 @@ def test_maintenance_windows_are_skipped_if_either_side_wants_it(here: bool, the
     assert skr.effective_spec(kyma, remote_kyma).skip_maintenance_windows is (here or there)
 
 
+@pytest.mark.req("KYMA-27")
 @pytest.mark.parametrize("channel", ["none", "None", "NONE"])
 def test_the_channel_none_is_refused_in_upper_and_lower_case(channel: str) -> None:
-    """Scenario 27, second half."""
     with pytest.raises(InvalidKymaSpec) as error:
         skr.effective_spec(a_kyma(), remote(spec={"channel": channel}))
     assert str(error.value) == 'invalid kyma spec: value "none" is not allowed in spec.channel'
@@ -58,8 +59,8 @@ def test_the_channel_none_is_refused_in_upper_and_lower_case(channel: str) -> No
 # ---- what it gets
 
 
+@pytest.mark.req("KYMA-04", "KYMA-05")
 def test_a_runtime_cluster_without_a_kyma_gets_one_with_the_modules_of_the_control_plane() -> None:
-    """Scenarios 4 and 5."""
     kyma = a_kyma(spec={"modules": [{"name": "a", "managed": True}]}, labels={**IDENTITY, "team": "x"})
 
     body = skr.new_kyma(kyma)
@@ -93,8 +94,8 @@ def tracked(kind: str) -> dict[str, Any]:
     return {"apiVersion": f"{PREFIX}/v1beta2", "kind": kind, "metadata": {"name": "n", "namespace": "kcp-system"}}
 
 
+@pytest.mark.req("KYMA-09")
 def test_the_user_sees_the_whole_status_without_manifests() -> None:
-    """Scenario 9."""
     module = {
         "name": "a",
         "state": "Ready",
@@ -113,8 +114,8 @@ def test_the_user_sees_the_whole_status_without_manifests() -> None:
     assert plain_json(shown) == {"state": "Error", "activeChannel": "fast", "modules": [expected, plain]}
 
 
+@pytest.mark.req("KYMA-01")
 def test_the_namespace_has_the_labels_of_the_mesh_and_of_the_warden() -> None:
-    """Scenario 1, the namespace."""
     assert skr.namespace().body["metadata"] == {
         "name": "kyma-system",
         "labels": {
@@ -149,8 +150,8 @@ def test_a_definition_is_copied_whole_without_the_webhook_that_converts() -> Non
     assert not skr.is_written(copy, source)
 
 
+@pytest.mark.req("KYMA-53")
 def test_the_secret_for_pulling_images_is_copied() -> None:
-    """Scenario 53, the Secret."""
     kind = "kubernetes.io/dockerconfigjson"
     source = msgspec.convert(
         {"metadata": {"name": "pull", "namespace": "kcp-system", "uid": "u"}, "type": kind, "data": {".d": "e30="}},

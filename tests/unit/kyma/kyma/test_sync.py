@@ -199,8 +199,8 @@ def test_only_what_has_changed_is_written() -> None:
     assert len(due[1]) == 1, "the other two definitions are as they should be"
 
 
+@pytest.mark.req("KYMA-05")
 def test_a_kyma_that_its_user_deletes_is_created_again_with_the_default_modules() -> None:
-    """Scenario 5."""
     remote = rested()
     assert remote.kyma is not None
     edited = msgspec.structs.replace(remote.kyma, spec=a_kyma(spec={"channel": "fast"}).spec)

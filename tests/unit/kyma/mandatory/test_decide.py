@@ -77,8 +77,8 @@ class World:
         return written
 
 
+@pytest.mark.req("KYMA-48")
 def test_a_kyma_gets_the_manifest_of_a_mandatory_module_once() -> None:
-    """Scenario 48."""
     world = World()
     (written,) = world.do()
     body: Any = written.body

@@ -48,6 +48,7 @@ def chosen(metas: Sequence[ModuleReleaseMeta], templates: Sequence[ModuleTemplat
     return [each.template.metadata.name for each in modules.mandatory_modules(metas, templates)]
 
 
+@pytest.mark.req("KYMA-48")
 @pytest.mark.parametrize(
     ("metas", "templates", "expected"),
     [
@@ -86,7 +87,6 @@ def chosen(metas: Sequence[ModuleReleaseMeta], templates: Sequence[ModuleTemplat
 def test_each_mandatory_module_is_there_once(
     metas: list[ModuleReleaseMeta], templates: list[ModuleTemplate], expected: list[str]
 ) -> None:
-    """Scenario 48, which modules."""
     assert chosen(metas, templates) == expected
 
 
@@ -99,6 +99,7 @@ def test_a_mandatory_module_without_a_template_is_an_error_that_names_both() -> 
     )
 
 
+@pytest.mark.req("KYMA-48")
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -109,7 +110,6 @@ def test_a_mandatory_module_without_a_template_is_an_error_that_names_both() -> 
     ],
 )
 def test_a_kyma_that_is_deleted_or_skipped_gets_no_mandatory_module(fields: dict[str, Any], expected: bool) -> None:
-    """Scenario 48, its last part."""
     assert modules.is_served(a_kyma(**fields)) is expected
 
 
@@ -174,9 +174,9 @@ def test_a_held_module_needs_no_write() -> None:
         assert step == Step()
 
 
+@pytest.mark.req("KYMA-48")
 @pytest.mark.parametrize("meta", [a_meta("a-mod", "1.0.0"), a_meta("a-mod", regular="1.0.0")])
 def test_the_manifests_of_a_removed_module_go_before_its_finalizer(meta: ModuleReleaseMeta) -> None:
-    """Scenario 48, the removal; also of a module that was mandatory and is not any more."""
     others = (installed("other", "b-mod"), installed("wanted", mandatory=False))
     gone = removed(meta)
 

@@ -273,6 +273,7 @@ def test_a_new_manifest_gets_finalizers_lists_its_objects_and_then_applies_them(
     assert is_true(course.status.conditions, "Resources")
 
 
+@pytest.mark.req("KYMA-08", "KYMA-62")
 def test_a_module_whose_manager_works_is_ready_and_needs_nothing_more() -> None:
     course = World().course(manifest())
     applied = course.writes[-1]
@@ -299,6 +300,7 @@ def test_a_module_whose_manager_works_is_ready_and_needs_nothing_more() -> None:
     assert (again.writes, again.status) == ([], course.status)
 
 
+@pytest.mark.req("KYMA-13", "KYMA-14")
 def test_the_objects_carry_the_marks_of_kyma_and_their_namespaces() -> None:
     course = World().course(installed())
     bodies = {each.desired.key.name: each.desired.body for each in applied(course)}
@@ -316,6 +318,7 @@ def test_the_objects_carry_the_marks_of_kyma_and_their_namespaces() -> None:
         }
 
 
+@pytest.mark.req("KYMA-52", "KYMA-53")
 def test_images_are_those_of_the_landscape_and_workloads_get_the_pull_secret() -> None:
     image = "local.example.org/y/manager:1.0@sha256:" + "0" * 64
     subject = installed(localized_images=(image,))
@@ -443,12 +446,14 @@ def test_an_object_that_is_not_ours_any_more_stays(marks: dict[str, Any]) -> Non
 # ---- whose it is
 
 
+@pytest.mark.req("KYMA-47")
 def test_a_manifest_without_its_kyma_is_an_orphan_and_its_objects_stay() -> None:
     course = World(kyma=None, there=[*EVERYTHING]).course(installed())
     assert (course.writes, course.status.state) == ([], State.Error)
     assert operation(course.status).startswith("orphaned manifest detected: parent Kyma does not exist")
 
 
+@pytest.mark.req("KYMA-47")
 @pytest.mark.parametrize(
     ("age", "mandatory", "is_orphan"), [(299, False, False), (300, False, True), (300, True, False)]
 )
@@ -462,6 +467,7 @@ def test_a_manifest_that_its_kyma_does_not_know_is_an_orphan_after_five_minutes(
     assert ("not referenced in Kyma status" in operation(course.status)) is is_orphan
 
 
+@pytest.mark.req("KYMA-42")
 def test_a_manifest_that_is_to_be_left_alone_needs_nothing_even_if_it_is_deleted() -> None:
     marks = {labels.KYMA_NAME_LABEL: KYMA, labels.SKIP_RECONCILIATION_LABEL: "true"}
     for subject in (manifest(labels=marks), leaving(labels=marks)):
@@ -515,6 +521,7 @@ def a_resource(name: str, namespace: str = "ours", finalizers: tuple[str, ...] =
     return PartialObjectMetadata(metadata=metadata)
 
 
+@pytest.mark.req("KYMA-16")
 def test_the_default_custom_resource_is_created_once() -> None:
     subject = manifest(resource=DEFAULT)
     course = World(served=(SAMPLE,)).course(subject)
@@ -526,6 +533,7 @@ def test_the_default_custom_resource_is_created_once() -> None:
     assert not [each for each in again.writes if isinstance(each, Create)], "its users have deleted it"
 
 
+@pytest.mark.req("KYMA-17")
 def test_a_policy_that_ignores_it_creates_none() -> None:
     course = World(served=(SAMPLE,)).course(manifest(resource=DEFAULT, custom_resource_policy="Ignore"))
     assert not [each for each in course.writes if isinstance(each, Create)]
@@ -535,6 +543,7 @@ def test_a_policy_that_ignores_it_creates_none() -> None:
 # ---- leaving
 
 
+@pytest.mark.req("KYMA-19", "KYMA-34")
 def test_a_module_goes_with_its_workload_last_and_then_its_finalizers() -> None:
     course = World(there=[*EVERYTHING]).course(leaving())
     assert deleted(course) == ["settings", "manager", "reader"] or set(deleted(course)) == {
@@ -548,6 +557,7 @@ def test_a_module_goes_with_its_workload_last_and_then_its_finalizers() -> None:
     assert patch.fields == {"metadata": {"finalizers": []}}
 
 
+@pytest.mark.req("KYMA-36")
 def test_users_custom_resources_keep_everything() -> None:
     subject = leaving(resource=DEFAULT)
     world = World(there=[*EVERYTHING], served=(SAMPLE,), resources=[(SAMPLE, a_resource("theirs", "elsewhere"))])
@@ -556,6 +566,7 @@ def test_users_custom_resources_keep_everything() -> None:
     assert operation(course.status) == "waiting for module crs deletion: 1 Sample: elsewhere/theirs"
 
 
+@pytest.mark.req("KYMA-34")
 def test_the_default_custom_resource_goes_first() -> None:
     subject = leaving(resource=DEFAULT)
     world = World(there=[*EVERYTHING], served=(SAMPLE,), resources=[(SAMPLE, a_resource("s", finalizers=("theirs",)))])
@@ -566,13 +577,54 @@ def test_the_default_custom_resource_goes_first() -> None:
     assert "held by its finalizers theirs" in operation(course.status)
 
 
-def test_without_a_login_all_finalizers_go_and_a_silent_cluster_keeps_them() -> None:
-    (patch,) = World(has_login=False).course(leaving()).writes
+@pytest.mark.req("KYMA-35")
+def test_a_module_whose_default_custom_resource_is_held_is_still_brought_up_to_date() -> None:
+    """It may be the new version that lets go of it."""
+    newer = MODULE.replace("manager:1.0", "manager:2.0").replace("colour: red", "colour: blue")
+    former = {labels.SYNCED_LAYER_ANNOTATION: "sha256:former"}
+    subject = installed(newer, deletion_timestamp=NOW, resource=DEFAULT, annotations=former)
+    gone = PartialObjectMetadata(
+        metadata=ObjectMeta(
+            name="s", namespace="ours", uid="s1", finalizers=("example.org/theirs",), deletion_timestamp=NOW
+        )
+    )
+    world = World(there=[*EVERYTHING], served=(SAMPLE,), resources=[(SAMPLE, gone)], texts=(newer,))
+    course = world.course(subject)
+    image = dig(
+        next(each.desired.body for each in applied(course) if each.desired.key.name == "manager"),
+        *("spec", "template", "spec", "containers"),
+    )
+    assert "manager:2.0" in str(image)
+    assert deleted(course) == []
+    assert course.status.state is not State.Ready
+
+
+def test_a_module_goes_though_its_layer_cannot_be_read_any_more() -> None:
+    """`status.synced` says what there is."""
+    course = World(there=[*EVERYTHING], texts=()).course(leaving())
+    assert set(deleted(course)) == {"settings", "manager", "reader"}
+
+
+def test_a_kind_that_cannot_be_asked_for_is_not_taken_for_one_without_custom_resources() -> None:
+    subject = leaving(resource=DEFAULT)
+    asked = ServedKind("", SAMPLE.gvk, any_version=True)
+    world = World(there=[*EVERYTHING], unknown={asked: Unknown("discovery fails")})
+    course = world.course(subject)
+    assert course.writes == []
+    assert "discovery fails" in operation(course.status)
+
+
+@pytest.mark.parametrize("marks", [{}, {labels.MODULE_NAME_LABEL: "template-operator"}], ids=["no module", "module"])
+def test_without_a_login_all_finalizers_go_and_a_silent_cluster_keeps_them(marks: dict[str, str]) -> None:
+    named = {labels.KYMA_NAME_LABEL: KYMA, **marks}
+    (patch,) = World(has_login=False).course(leaving(labels=named)).writes
     assert isinstance(patch, Patch)
-    course = World(trouble="it does not answer").course(leaving())
+    assert patch.fields == {"metadata": {"finalizers": []}}
+    course = World(trouble="it does not answer").course(leaving(labels=named))
     assert (course.writes, course.status.state) == ([], State.Error)
 
 
+@pytest.mark.req("KYMA-45")
 def test_finalizers_of_others_are_named() -> None:
     course = World().course(leaving(finalizers=(*FINALIZERS, "example.org/theirs")))
     (patch,) = course.writes
@@ -584,12 +636,23 @@ def test_finalizers_of_others_are_named() -> None:
 # ---- unmanaged
 
 
+@pytest.mark.req("KYMA-38", "KYMA-41")
 def test_an_unmanaged_module_loses_our_marks_and_keeps_its_objects() -> None:
     unmanaged = {labels.IS_UNMANAGED_ANNOTATION: "true"}
-    course = World(there=[*EVERYTHING[:2]]).course(installed(annotations=unmanaged))
+    watched = [
+        {labels.MANAGED_BY_LABEL: labels.KYMA, labels.PART_OF_LABEL: labels.PART_OF, labels.WATCHED_BY_LABEL: each}
+        for each in (labels.KYMA, "another")
+    ]
+    there: list[tuple[Resource, Live]] = [
+        (CONFIG_MAPS, live(CONFIG_MAPS, "settings", "ours", metadata={"labels": watched[0]})),
+        (DEPLOYMENTS, live(DEPLOYMENTS, "manager", "default", metadata={"labels": watched[1]})),
+    ]
+    course = World(there=there).course(installed(annotations=unmanaged))
     patches = [each for each in flat(course.writes) if isinstance(each, Patch)]
-    bare = {"metadata": {"labels": {labels.MANAGED_BY_LABEL: None, labels.WATCHED_BY_LABEL: None}}}
-    assert [each.fields for each in patches[:2]] == [bare, bare], "the third is gone, and holds nothing up"
+    managed, both = {labels.MANAGED_BY_LABEL: None}, {labels.MANAGED_BY_LABEL: None, labels.WATCHED_BY_LABEL: None}
+    assert [each.fields for each in patches[:2]] == [{"metadata": {"labels": each}} for each in (both, managed)], (
+        "the label of another watcher stays; the third object is gone, and holds nothing up"
+    )
     assert deleted(course) == [NAME]
     (last,) = World().course(leaving(annotations=unmanaged)).writes
     assert isinstance(last, Patch)

@@ -39,6 +39,7 @@ def deployment(progressing: str, available: str, reason: str = DONE, **status: A
     return workload("Deployment", conditions=conditions, **status)
 
 
+@pytest.mark.req("KYMA-11")
 @pytest.mark.parametrize(
     ("live", "state"),
     [
@@ -74,6 +75,7 @@ def pod(**container: Any) -> Unstructured:
     return Unstructured.of({**body, "status": {"containerStatuses": [container] if container else []}})
 
 
+@pytest.mark.req("KYMA-11")
 @pytest.mark.parametrize(
     ("status", "pods", "state"),
     [

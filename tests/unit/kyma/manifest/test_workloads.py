@@ -23,6 +23,7 @@ def pod_of(body: Any) -> Any:
     return body["spec"]["template"]["spec"]
 
 
+@pytest.mark.req("KYMA-52")
 @pytest.mark.parametrize(
     ("image", "is_replaced"),
     [
@@ -67,6 +68,7 @@ def test_pods_get_their_images_with_the_pull_secret_and_keep_their_own() -> None
     assert with_pull_secret(changed, "pull", is_manager=False) == changed
 
 
+@pytest.mark.req("KYMA-53")
 def test_every_container_of_a_manager_gets_the_pull_secret() -> None:
     own = {"name": "A", "value": "b"}
     body = workload({"name": "c", "env": [own]}, {"name": "d"}, initContainers=[{"name": "e"}])

@@ -159,8 +159,8 @@ def test_the_name_of_a_manifest_is_that_of_the_original(kyma: str, fqdn: str, mo
     assert manifest_name(kyma, fqdn, module) == expected
 
 
+@pytest.mark.req("KYMA-06")
 def test_a_new_module_gets_a_manifest() -> None:
-    """Scenario 6."""
     template = a_template(
         "amod", "1.0.0", labels={"x": "y"}, data={"kind": "Sample", "apiVersion": "a/v1"},
         manager={"group": "apps", "version": "v1", "kind": "Deployment", "name": "manager"},
@@ -207,8 +207,8 @@ def test_a_new_module_gets_a_manifest() -> None:
     assert status.resource.metadata.namespace == "kyma-system"
 
 
+@pytest.mark.req("KYMA-17", "KYMA-18")
 def test_a_default_resource_is_shown_only_if_it_is_created() -> None:
-    """Scenarios 17 and 18, the status."""
     scoped = {"metadata": {"name": "c", "namespace": HOME, "annotations": {f"{PREFIX}/is-cluster-scoped": "true"}},
               "spec": {"descriptor": {}, "moduleName": "amod", "version": "1.0.0",
                        "data": {"kind": "S", "apiVersion": "a/v1", "metadata": {"name": "one"}}}}  # fmt: skip
@@ -236,6 +236,7 @@ BETA = a_template("amod", "1.0.0", labels={f"{PREFIX}/beta": "True"})
 OLD_FORM = tuple(a_template("amod", each, channel="regular") for each in ("1.0.0", "2.0.0"))
 
 
+@pytest.mark.req("KYMA-20", "KYMA-21", "KYMA-23", "KYMA-24", "KYMA-25", "KYMA-26", "KYMA-27", "KYMA-29", "KYMA-31")
 @pytest.mark.parametrize(
     ("world", "state", "message", "effect"),
     [
@@ -305,14 +306,13 @@ OLD_FORM = tuple(a_template("amod", each, channel="regular") for each in ("1.0.0
     ],
 )  # fmt: skip
 def test_a_module_gets_its_version_or_a_reason(world: World, state: str, message: str, effect: str) -> None:
-    """Scenarios 20, 21, 23 to 27, 29 and 31, what is decided."""
     plan = world.plan()
     assert shown(plan) == (state, message)
     assert (plan.wanted is not None, plan.removed is not None) == (effect == "write", effect == "delete")
 
 
+@pytest.mark.req("KYMA-30")
 def test_labels_of_the_kyma_admit_beta_and_internal_modules() -> None:
-    """Scenario 30, the matrix."""
     for beta, internal, has_beta, has_internal in product((False, True), repeat=4):
 
         def marks(is_beta: bool, is_internal: bool) -> dict[str, str]:
@@ -347,6 +347,7 @@ LATER, OPEN = (Offers(component=component, windows=Policy(default=OneWindow(Wind
                for begin in (HOUR, -HOUR))  # fmt: skip
 
 
+@pytest.mark.req("KYMA-49", "KYMA-50")
 @pytest.mark.parametrize(
     ("world", "state", "message", "is_maintained", "is_written"),
     [
@@ -355,6 +356,12 @@ LATER, OPEN = (Offers(component=component, windows=Policy(default=OneWindow(Wind
         pytest.param(DOWNTIME.but(offers=OPEN), "Ready", "", False, True, id="open"),
         pytest.param(DOWNTIME.but(offers=LATER, skips_windows=True), "Ready", "", False, True, id="skipped"),
         pytest.param(DOWNTIME.but(offers=LATER, status=(), manifests=()), "", "", False, True, id="first installation"),
+        pytest.param(
+            DOWNTIME.but(
+                offers=LATER, manifests=(),
+                status=(msgspec.structs.replace(DOWNTIME.status[0], manifest=None, template=None, state="Error"),),
+            ), "", "", False, True, id="first installation after an error",
+        ),
         pytest.param(
             DOWNTIME, "Error", "failed to determine if maintenance window is active: there is no maintenance policy "
             "that can be used", False, False, id="no policy",
@@ -369,7 +376,6 @@ LATER, OPEN = (Offers(component=component, windows=Policy(default=OneWindow(Wind
 def test_an_upgrade_with_a_downtime_waits_for_a_window(
     world: World, state: str, message: str, is_maintained: bool, is_written: bool
 ) -> None:
-    """Scenarios 49 and 50."""
     plan = world.plan()
     assert shown(plan) == (state, message)
     assert plan.status is not None
@@ -378,8 +384,9 @@ def test_an_upgrade_with_a_downtime_waits_for_a_window(
     assert (plan.wanted is not None) is is_written
 
 
+@pytest.mark.req("KYMA-22")
 def test_a_new_version_of_a_channel_reaches_each_kyma_at_a_time_of_its_own() -> None:
-    """Scenario 22: nothing is shown of the wait, and what a user asks for waits for nothing."""
+    """Nothing is shown of the wait, and what a user asks for waits for nothing."""
     slow = replace(OFFERS, longest_delay=HOUR)
     bumped = INSTALLED.but(metas=(a_meta("amod", regular="2.0.0", fast="2.0.0"),), offers=slow)
     plan = bumped.plan()
@@ -406,8 +413,8 @@ def test_the_delays_of_many_kymas_fill_the_time() -> None:
     assert offers.delay(a_kyma("k1"), Release("uid", 1)) != offers.delay(a_kyma("k1"), Release("uid", 2))
 
 
+@pytest.mark.req("KYMA-38", "KYMA-39", "KYMA-40")
 def test_an_unmanaged_module_keeps_channel_and_version_only() -> None:
-    """Scenarios 38 to 40, what is decided."""
     leaving = INSTALLED.but(modules=({"name": "amod", "managed": False},))
     plan = leaving.plan()
     assert plan.wanted is not None
@@ -429,8 +436,8 @@ def test_an_unmanaged_module_keeps_channel_and_version_only() -> None:
     assert World(modules=({"name": "amod", "managed": False},)).plan().wanted is None
 
 
+@pytest.mark.req("KYMA-34", "KYMA-35")
 def test_a_removed_module_is_shown_until_its_manifest_is_gone() -> None:
-    """Scenarios 34 and 35, what is decided."""
     removed = INSTALLED.but(modules=())
     plan = removed.plan()
     assert plan.removed is not None
@@ -450,6 +457,7 @@ def test_a_removed_module_is_shown_until_its_manifest_is_gone() -> None:
     assert removed.but(manifests=()).plan() == Plan(name="amod", status=None)
 
 
+@pytest.mark.req("KYMA-61")
 @pytest.mark.parametrize(
     ("changes", "is_written"),
     [
@@ -460,7 +468,6 @@ def test_a_removed_module_is_shown_until_its_manifest_is_gone() -> None:
     ],
 )
 def test_a_manifest_is_written_if_its_template_has_changed(changes: dict[str, Any], is_written: bool) -> None:
-    """Scenario 61, the trigger."""
     template = INSTALLED.templates[0]
     metadata = msgspec.structs.replace(template.metadata, generation=changes.get("generation", 0))
     status = changes.get("status", INSTALLED.status)

@@ -29,6 +29,7 @@ def policy(*rules: dict[str, Any], default: Any = None) -> Policy:
     return Policy.parse(msgspec.json.encode({"rules": rules, **({"default": default} if default else {})}))
 
 
+@pytest.mark.req("KYMA-49")
 @pytest.mark.parametrize(
     ("window", "now", "expected"),
     [
@@ -61,7 +62,6 @@ def policy(*rules: dict[str, Any], default: Any = None) -> Policy:
 def test_a_window_is_the_open_one_or_the_next_of_which_enough_is_left(
     window: dict[str, Any], now: str, expected: tuple[str, str] | None
 ) -> None:
-    """Scenario 49, the time."""
     for found in (policy(default=window), policy({"match": {"plan": "."}, "windows": [window]})):
         if expected is None:
             with pytest.raises(NoWindow, match=r"^matches and defaults also failed to provide a window$"):
@@ -70,6 +70,7 @@ def test_a_window_is_the_open_one_or_the_next_of_which_enough_is_left(
             assert found.window({PLAN: "aws"}, at(now), LEAST) == Window(*map(at, expected))
 
 
+@pytest.mark.req("KYMA-49")
 @pytest.mark.parametrize(
     ("kyma_labels", "hour"),
     [
@@ -83,8 +84,6 @@ def test_a_window_is_the_open_one_or_the_next_of_which_enough_is_left(
     ],
 )
 def test_the_first_rule_that_matches_a_label_counts(kyma_labels: dict[str, str], hour: int) -> None:
-    """Scenario 49, the region."""
-
     def window(hour: int) -> dict[str, Any]:
         return {"days": ["Sat"], "begin": f"0{hour}:00:00Z", "end": f"0{hour}:59:00Z"}
 
@@ -183,7 +182,7 @@ def test_a_text_that_is_no_label_matches_nothing() -> None:
     assert not Expression("a").is_in("a" * 254)
 
 
+@pytest.mark.req("KYMA-50")
 def test_without_a_policy_there_is_no_window() -> None:
-    """Scenario 50, its last part."""
     with pytest.raises(NoWindow):
         Policy().window({REGION: "eu"}, datetime(2026, 1, 1, tzinfo=UTC), LEAST)

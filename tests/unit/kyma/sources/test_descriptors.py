@@ -51,8 +51,9 @@ def read(*resources: dict[str, Any], **fields: Any) -> Descriptor:
 # ---- descriptors
 
 
+@pytest.mark.req("KYMA-07")
 def test_the_layer_of_objects_becomes_the_source_of_the_manifest() -> None:
-    """Scenario 7: repository of the settings, name of the component, digest of the layer."""
+    """Repository of the settings, name of the component, digest of the layer."""
     install = read(blob("raw-manifest", D1), blob("default-cr", "sha256:2")).install(REGISTRY)
 
     assert install is not None
@@ -79,8 +80,8 @@ def test_reference_and_type_of_the_layer_are_read(
     assert (found.install(REGISTRY) is None) == (expected is None)
 
 
+@pytest.mark.req("KYMA-52")
 def test_images_that_are_localised_are_read_from_artifacts_only() -> None:
-    """Scenario 52, the part of the descriptor."""
     found = read(image("a.example.com/b/app:1.0"), image("other:1", "ociRegistry"), image("c:2", "ociArtifact/v1"))
     assert found.images == ("a.example.com/b/app:1.0", "c:2")
 
@@ -182,9 +183,10 @@ def test_a_layer_without_a_descriptor_is_refused() -> None:
 # ---- layers
 
 
+@pytest.mark.req("KYMA-10")
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_a_layer_is_the_yaml_itself_or_the_one_file_of_an_archive(pack: Any) -> None:
-    """Scenario 10: both have the same objects."""
+    """Both have the same objects."""
     archived = tar([Member("./", type=tarfile.DIRTYPE), Member("._a.yaml", b"x"), Member("a.yaml", MANIFEST)])
     for layer, type_ in ((MANIFEST, LayerType.OciRef), (archived, LayerType.OciDir)):
         assert [document.body for document in objects_in(pack(layer), type_)] == [OBJECT]

@@ -187,6 +187,7 @@ async def test_the_objects_of_a_layer_are_one_value_for_all_who_ask() -> None:
         assert seen.loads.size == loads[0].size(first.value) == first.value.memory_bytes > 0
 
 
+@pytest.mark.req("KYMA-08")
 @pytest.mark.parametrize(
     ("content", "type_", "message"),
     [
@@ -199,7 +200,7 @@ async def test_the_objects_of_a_layer_are_one_value_for_all_who_ask() -> None:
 async def test_a_layer_that_is_no_manifest_is_refused_with_layer_file_and_line(
     content: bytes, type_: LayerType, message: str
 ) -> None:
-    """Scenario 8: what is wrong is named, and nothing of the content is quoted."""
+    """What is wrong is named, and nothing of the content is quoted."""
     async with passes() as seen:
         digest = digest_of(content)
         seen.served.contents[f"{FOLDER}/blobs/{digest}"] = content
@@ -224,8 +225,9 @@ async def test_what_is_being_loaded_is_unknown() -> None:
         assert found == Unknown("it is being loaded")
 
 
+@pytest.mark.req("KYMA-51")
 async def test_a_login_that_is_missing_is_named_and_another_one_is_tried_at_once() -> None:
-    """Scenario 51, the Secret. A Secret that appears changes its version, and so the load."""
+    """A Secret that appears changes its version, and so the load."""
     async with passes(secrets=(ABSENT_SECRET,), private=True) as seen:
         seen.registry = replace(seen.registry, secret_version="")
         template = a_template("template-operator", VERSION)
@@ -430,8 +432,8 @@ async def test_the_registry_of_a_secret_is_its_one_entry_and_a_changed_secret_co
             sources.objects(view_of_login("2", seen.loads), PRIVATE)
 
 
+@pytest.mark.req("KYMA-51")
 def test_a_secret_with_the_registry_that_is_missing_is_named_by_kymas_and_manifests() -> None:
-    """Scenario 51."""
     view, sources = view_of_login("", PlainLoads()), Sources(OF_SECRET, NO_LINKS)
     message = "no private oci registry auth secret found: kcp-system/registry-login"
     with pytest.raises(SourceError, match=message):

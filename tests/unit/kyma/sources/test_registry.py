@@ -471,6 +471,7 @@ def test_a_login_is_the_one_entry_of_a_secret(entry: dict[str, str]) -> None:
     assert PASSWORD not in repr(found)
 
 
+@pytest.mark.req("KYMA-51")
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -488,7 +489,6 @@ def test_a_login_is_the_one_entry_of_a_secret(entry: dict[str, str]) -> None:
     ],
 )
 def test_a_secret_that_is_no_login_is_refused_by_name(given: Secret | None, message: str) -> None:
-    """Scenario 51, the part of the Secret."""
     with pytest.raises(LoginUnusable, match=message) as caught:
         Login.of(KEY, given)
     assert PASSWORD not in str(caught.value)

@@ -51,6 +51,7 @@ def step(watcher: Watcher, world: PlainSources) -> Step[WatcherStatus]:
     return deciding.decide(watcher, View(sources=world, now=NOW, settings=(WatcherSettings(),)))
 
 
+@pytest.mark.req("KYMA-54")
 def test_a_new_watcher_gets_a_finalizer_and_a_route_and_is_ready_in_one_pass() -> None:
     done = course(a_watcher(finalizers=[]))
     assert [type(each) for each in done.writes] == [Patch, Create]
@@ -150,6 +151,7 @@ def test_a_route_that_is_being_deleted_is_awaited() -> None:
     assert done.steps[-1].waits[0].on == (ROUTES, ObjectKey("kcp-system", "kyma"))
 
 
+@pytest.mark.req("KYMA-54")
 def test_a_deleted_watcher_takes_its_route_with_it() -> None:
     leaving = a_watcher(deletionTimestamp=DELETED)
     first = step(leaving, sources(routes=[a_route()]))

@@ -140,9 +140,9 @@ def test_a_disabled_watcher_has_no_condition_and_installs_nothing() -> None:
     assert CERTIFICATES[CERT_MANAGER] not in world.here
 
 
+@pytest.mark.req("KYMA-43")
 @pytest.mark.parametrize("settings", [SETTINGS, Settings(disable_watcher=True)], ids=["watched", "disabled since"])
 def test_a_deleted_kyma_takes_certificate_and_webhook_with_it_in_their_order(settings: Settings) -> None:
-    """Scenario 43."""
     world = installed()
     world.settings["watcher"] = settings
     world.events.clear()
@@ -158,8 +158,8 @@ def test_a_deleted_kyma_takes_certificate_and_webhook_with_it_in_their_order(set
     assert not any(world.there.get(each) for each in webhook.RUNTIME_COLLECTIONS)
 
 
+@pytest.mark.req("KYMA-44")
 def test_a_kyma_whose_cluster_is_gone_still_loses_its_certificate() -> None:
-    """Scenario 44."""
     world = installed()
     world.secrets = []
     world.delete()

@@ -150,6 +150,7 @@ async def test_the_kyma_of_the_sender_is_looked_at_and_no_other() -> None:
     assert works.wakes == [("k-1", 0.0)]
 
 
+@pytest.mark.req("KYMA-56")
 @pytest.mark.parametrize(
     ("header", "status"),
     [
@@ -332,6 +333,7 @@ async def serving(works: Works) -> AsyncIterator[str]:
     await server.stop()
 
 
+@pytest.mark.req("KYMA-56")
 async def test_each_answer_has_its_status_and_is_counted() -> None:
     works, cases = Works(), list[tuple[int, int]]()
     known = {HEADER: element()}

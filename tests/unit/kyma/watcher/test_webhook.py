@@ -347,6 +347,7 @@ def configuration(world: World) -> list[Any]:
     return cast("list[Any]", body_of(world, CONFIGURATIONS, namespace="")["webhooks"])
 
 
+@pytest.mark.req("KYMA-55")
 def test_each_watcher_has_a_webhook() -> None:
     other = a_watcher(
         "nodes",
@@ -523,6 +524,7 @@ def test_a_private_key_is_read_only_if_it_must_be_written() -> None:
     assert view.confidential == {}
 
 
+@pytest.mark.req("KYMA-57")
 def test_another_certificate_is_copied_and_restarts_the_pods() -> None:
     world = installed()
     world.secrets = (a_certificate_secret(a_leaf(NEWER), resourceVersion="8"),)

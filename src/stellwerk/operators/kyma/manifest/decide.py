@@ -397,11 +397,11 @@ class _Decision:
         if labels.LABEL_REMOVAL_FINALIZER not in self._finalizers:
             return self._step(writes=(Delete(MANIFESTS, self.manifest, _refused, "it is unmanaged"),))
         cluster, marked = _cluster_of(remote), self._present(remote, self.manifest.status.synced)
-        unmarked: JsonObject = {labels.MANAGED_BY_LABEL: None, labels.WATCHED_BY_LABEL: None}
+        ours = (labels.MANAGED_BY_LABEL, labels.WATCHED_BY_LABEL)
         changes: list[Write] = [
-            Patch(collection, live, {"metadata": {"labels": unmarked}}, _refused, cluster)
+            Patch(collection, live, {"metadata": {"labels": dict.fromkeys(unmarked)}}, _refused, cluster)
             for collection, live in marked
-            if live.metadata.labels.get(labels.MANAGED_BY_LABEL) == labels.KYMA
+            if (unmarked := [each for each in ours if live.metadata.labels.get(each) == labels.KYMA])
         ]
         if changes:
             return self._step(writes=(Together(tuple(changes)),))
