@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 import pytest
@@ -82,6 +82,35 @@ def test_an_object_is_shown_with_its_condition_and_whether_it_is_suspended() -> 
     ]
 
 
+class ModuleStatus(Record, frozen=True, kw_only=True):
+    state: str = ""
+
+
+class Module(Kind, frozen=True, kw_only=True):
+    resource: ClassVar[Resource] = Resource("toy.example.com", "v1", "Module", "modules", True)
+    status: Annotated[ModuleStatus, msgspec.Meta(description="How it is.")] = ModuleStatus()
+
+
+@pytest.mark.parametrize(
+    ("state", "ready", "status"),
+    [
+        ("Ready", "True", "Current"),
+        ("Unmanaged", "True", "Current"),
+        ("Warning", "False", "InProgress"),
+        ("Error", "False", "InProgress"),
+        ("Processing", "False", "InProgress"),
+        ("", "Unknown", "InProgress"),
+    ],
+)
+def test_a_kind_without_the_condition_ready_is_shown_by_its_state(state: str, ready: str, status: str) -> None:
+    scrape = Scrape()
+    module = Module(metadata=ObjectMeta(name="keda", namespace="shop"), status=ModuleStatus(state=state))
+    scrape.metrics.objects.show(Module, lambda: [module])
+    ((labels, _),) = scrape.series("stellwerk_resource_info")
+    assert (labels["ready"], labels["reason"], labels["status"]) == (ready, state, status)
+    assert ({"kind": "Module", "ready": ready}, 1) in scrape.series("stellwerk_resources")
+
+
 def test_only_an_object_that_is_being_deleted_has_a_deletion_time() -> None:
     scrape = Scrape(site("news", READY), site("blog", READY, deleted=True))
     expected = [({**OBJECT, "name": "blog"}, NOW.timestamp())]
@@ -125,8 +154,13 @@ def test_the_limit_is_of_all_kinds_together_and_zero_switches_the_series_off() -
     assert off.series("stellwerk_resources_without_series") == [({"kind": "Site"}, 1)]
 
 
-def test_a_kind_without_a_status_is_not_shown() -> None:
+def test_a_kind_whose_status_shows_nothing_is_not_shown() -> None:
+    class Index(Kind, frozen=True, kw_only=True):
+        resource: ClassVar[Resource] = Resource("toy.example.com", "v1", "Index", "indexes", True)
+        status: Record = Record()
+
     scrape = Scrape()
+    scrape.metrics.objects.show(Index, lambda: [Index(metadata=ObjectMeta(name="all", namespace="shop"))])
     scrape.metrics.objects.show(Page, lambda: [Page(metadata=ObjectMeta(name="front", namespace="shop"))])
     assert scrape.series("stellwerk_resource_info") == []
     assert {labels["kind"] for labels, _ in scrape.series("stellwerk_resources")} == {"Site"}

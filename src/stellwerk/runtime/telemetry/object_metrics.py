@@ -5,13 +5,17 @@ object costs no memory between two scrapes.
 
 Series per object are bounded: beyond `limit` objects of all kinds together, the others have none, and
 `stellwerk_resources_without_series` counts them. The counts by kind (`stellwerk_resources`) are complete in any case.
+
+A kind without the condition Ready shows how an object is by `status.state`, which is its reason then.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, get_args
 
+import msgspec
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -35,8 +39,8 @@ class ObjectMetrics(Collector):
         self._kinds: dict[str, Listed] = {}
 
     def show(self, kind: type[Kind], listed: Listed) -> None:
-        """Show the objects of a kind. A kind without a status is not shown: it is never ready."""
-        if "status" in kind.__struct_fields__:
+        """Show the objects of a kind. One whose status has neither conditions nor a state is never ready: not shown."""
+        if any(each.name == "status" and _shows_health(each.type) for each in msgspec.structs.fields(kind)):
             self._kinds[kind.resource.kind] = listed
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
@@ -52,8 +56,8 @@ class ObjectMetrics(Collector):
             objects = 0
             for obj in listed():
                 objects += 1
-                ready = conditions.find(_conditions(obj), conditions.READY)
-                counts[ready.status if ready else "Unknown"] += 1
+                ready = _ready(obj)
+                counts[ready.status] += 1
                 if objects <= left:
                     families.add(kind, obj, ready)
             for status, count in counts.items():
@@ -61,6 +65,33 @@ class ObjectMetrics(Collector):
             families.left_out.add_metric((kind,), max(0, objects - left))
             left = max(0, left - objects)
         yield from families.all()
+
+
+class _Ready(NamedTuple):
+    """What an object shows of its readiness."""
+
+    status: str = "Unknown"
+    reason: str = ""
+    is_observed: bool = False
+    """Whether it is about the spec as it is now."""
+
+
+_STATES = {"": "Unknown", "Ready": "True", "Unmanaged": "True"}
+"""The readiness of a state. With all others an object is not ready."""
+
+
+def _ready(obj: Kind) -> _Ready:
+    ready = conditions.find(_conditions(obj), conditions.READY)
+    if ready is not None:
+        return _Ready(ready.status, ready.reason, ready.observed_generation in (0, obj.metadata.generation))
+    state = str(getattr(getattr(obj, "status", None), "state", ""))
+    return _Ready(_STATES.get(state, "False"), state, is_observed=True)
+
+
+def _shows_health(status: object) -> bool:
+    """Whether a status of this type may have conditions or a state."""
+    fields = {*getattr(status, "__struct_fields__", ())}
+    return bool({"conditions", "state"} & fields) or any(map(_shows_health, get_args(status)))
 
 
 class _Families:
@@ -92,12 +123,11 @@ class _Families:
     def all(self) -> tuple[GaugeMetricFamily, ...]:
         return self.info, self.deleted, self.stalled, self.counts, self.left_out
 
-    def add(self, kind: str, obj: Kind, ready: Condition | None) -> None:
+    def add(self, kind: str, obj: Kind, ready: _Ready) -> None:
         """Add the series of an object."""
         key = (kind, *obj.key)
-        status, reason = (ready.status, ready.reason) if ready else ("Unknown", "")
         suspended = str(bool(getattr(getattr(obj, "spec", None), "suspend", False))).lower()
-        self.info.add_metric((*key, status, reason, _kstatus(obj, ready), suspended), 1)
+        self.info.add_metric((*key, ready.status, ready.reason, _kstatus(obj, ready), suspended), 1)
         if obj.metadata.deletion_timestamp is not None:
             self.deleted.add_metric(key, obj.metadata.deletion_timestamp.timestamp())
         stalled = conditions.find(_conditions(obj), conditions.STALLED)
@@ -105,7 +135,7 @@ class _Families:
             self.stalled.add_metric(key, stalled.last_transition_time.timestamp())
 
 
-def _kstatus(obj: Kind, ready: Condition | None) -> str:
+def _kstatus(obj: Kind, ready: _Ready) -> str:
     """The word of kstatus for an object: Ready alone does not show a failure if the object works on.
 
     A deletion that a user has to help is Failed, which sets it apart from one that goes on. A failure that is history
@@ -118,8 +148,7 @@ def _kstatus(obj: Kind, ready: Condition | None) -> str:
         return "Terminating"
     if conditions.is_true(_conditions(obj), conditions.SUPERSEDED):
         return "Superseded"
-    is_observed = ready is not None and ready.observed_generation in (0, obj.metadata.generation)
-    return "Current" if cause is None and ready is not None and ready.is_true and is_observed else "InProgress"
+    return "Current" if cause is None and ready.status == "True" and ready.is_observed else "InProgress"
 
 
 def _conditions(obj: Kind) -> tuple[Condition, ...]:
