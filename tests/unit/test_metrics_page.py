@@ -16,6 +16,11 @@ from stellwerk.operators.component.observers.flux_notifications import Receiver
 from stellwerk.operators.component.observers.metrics import ComponentMetrics, artifact_cache
 from stellwerk.operators.component.settings import Mode
 from stellwerk.operators.component.targets.privileges import PrivilegeCheck
+from stellwerk.operators.kyma.fleet.figures import FleetFigures
+from stellwerk.operators.kyma.metrics import KymaMetrics, Listings
+from stellwerk.operators.kyma.settings import FipsMode
+from stellwerk.operators.kyma.watcher.listener import ListenerMetrics
+from stellwerk.runtime.cache.store import Store
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.telemetry.metrics import Metrics
 
@@ -40,6 +45,9 @@ def everything() -> Metrics:
     ComponentMetrics.registered(metrics)
     artifact_cache(metrics)
     Receiver("http://127.0.0.1:9", instance="x", clock=SystemClock(), metrics=metrics)
+    KymaMetrics(metrics, Listings(kymas=tuple, manifests=tuple, release_metas=tuple), FipsMode.OFF)
+    ListenerMetrics(metrics)
+    metrics.register(FleetFigures(Store(), Store(), Store()))
     unused: object = Unused()
     PrivilegeCheck(unused, "x", events=unused, metrics=metrics, clock=SystemClock(), tenancy=Mode.STRICT)  # type: ignore[arg-type]
     return metrics

@@ -140,7 +140,9 @@ def install(
         )
         rollouts = adding.kind(RolloutLogic(), (limits,), 1, name="Rollout")
         turns = adding.sources.informer(ROLLOUTS).store
-    manager.metrics.register(FleetFigures(adding.sources.informer(MANIFESTS).store, turns))
+    manager.metrics.register(
+        FleetFigures(adding.sources.informer(MANIFESTS).store, turns, adding.sources.informer(KYMAS).store)
+    )
     return LifecycleManager(kymas, manifests, watchers, rollouts, adding.clusters, metrics)
 
 

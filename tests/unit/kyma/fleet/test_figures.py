@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.kyma.kyma.worlds import a_manifest, a_rollout
+from tests.unit.kyma.kyma.worlds import a_kyma, a_manifest, a_rollout
 
 from stellwerk.api.core import ConfigMap
+from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.kyma import labels
+from stellwerk.operators.kyma.api import Kyma, KymaStatus
 from stellwerk.operators.kyma.api_manifest import Manifest, ManifestSpec, ManifestStatus
 from stellwerk.operators.kyma.api_status import State
 from stellwerk.operators.kyma.fleet.figures import Figure, FleetFigures, figure_of
@@ -35,7 +37,7 @@ CHANGES = st.lists(
 @given(CHANGES)
 def test_counts_follow_each_change_of_the_cache(changes: list[tuple[str, str, str, State | None]]) -> None:
     store, rollouts = Store[Manifest](), Store[ConfigMap]()
-    figures = FleetFigures(store, rollouts)
+    figures = FleetFigures(store, rollouts, Store[Kyma]())
     for name, module, version, state in changes:
         changed = manifest(name, module, version, state or State.Ready)
         if state is None:
@@ -51,7 +53,11 @@ def test_counts_follow_each_change_of_the_cache(changes: list[tuple[str, str, st
 
 def test_scrapes_show_versions_states_and_rollouts() -> None:
     store, rollouts, metrics = Store[Manifest](), Store[ConfigMap](), Metrics()
-    metrics.register(FleetFigures(store, rollouts))
+    kymas = Store[Kyma]()
+    in_step, behind = (Condition(type="ModuleCatalog", status=each, reason="Ready") for each in ("True", "False"))
+    for name, condition in (("a", in_step), ("b", in_step), ("c", behind)):
+        kymas.put(msgspec.structs.replace(a_kyma(name=name), status=KymaStatus(conditions=(condition,))))
+    metrics.register(FleetFigures(store, rollouts, kymas))
     names = ("a", "b", "c")
     store.replace([*(manifest(name) for name in names), manifest("d", version="2.0.0", state=State.Processing)])
     turn = {"since": "2026-01-01T00:00:00Z"}
@@ -61,6 +67,8 @@ def test_scrapes_show_versions_states_and_rollouts() -> None:
     assert [each for each in lines if each.startswith("stellwerk_kyma_")] == [
         'stellwerk_kyma_modules{module="keda",state="Ready",version="1.0.0"} 3.0',
         'stellwerk_kyma_modules{module="keda",state="Processing",version="2.0.0"} 1.0',
+        'stellwerk_kyma_conditions{condition="ModuleCatalog",status="False"} 1.0',
+        'stellwerk_kyma_conditions{condition="ModuleCatalog",status="True"} 2.0',
         'stellwerk_kyma_rollout_turns{module="keda",state="UnderWay",version="2.0.0"} 1.0',
         'stellwerk_kyma_rollout_turns{module="keda",state="Failed",version="2.0.0"} 1.0',
         'stellwerk_kyma_rollout_turns{module="keda",state="Withdrawn",version="2.0.0"} 0.0',

@@ -1,6 +1,6 @@
-"""How many clusters have which version of a module, and in which state: for scrapes, and over all Kymas.
+"""How many clusters have which version of a module, and in which state, and how many lack what: over all Kymas.
 
-An index of the cache counts, so a scrape takes as long as there are modules, versions and states, however many clusters
+Indices of the caches count, so a scrape takes as long as there are modules, versions and states, however many clusters
 there are.
 """
 
@@ -15,14 +15,17 @@ from prometheus_client.registry import Collector
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.operators.kyma import labels
+from stellwerk.operators.kyma.api import Kyma
 from stellwerk.operators.kyma.api_manifest import Manifest
 from stellwerk.operators.kyma.fleet.rollout import TurnState, read, version_of_rollout
 from stellwerk.runtime.cache.store import Store
 
 MODULES = "stellwerk_kyma_modules"
+CONDITIONS = "stellwerk_kyma_conditions"
 TURNS = "stellwerk_kyma_rollout_turns"
 STOPPED = "stellwerk_kyma_rollout_stopped"
 INDEX = "module, version and state"
+CONDITION_INDEX = "condition and status"
 _SEPARATOR = "\n"
 """No name, version and state has one."""
 
@@ -45,15 +48,21 @@ def _value_of(manifest: Manifest) -> tuple[str]:
     return (_SEPARATOR.join(part.replace(_SEPARATOR, " ") for part in figure_of(manifest)),)
 
 
+def _conditions_of(kyma: Kyma) -> tuple[str, ...]:
+    return tuple(f"{each.type}{_SEPARATOR}{each.status}" for each in kyma.status.conditions)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FleetFigures(Collector):
     """The figures of a process, as a collector of metrics."""
 
     manifests: Store[Manifest]
     rollouts: Store[ConfigMap]
+    kymas: Store[Kyma]
 
     def __post_init__(self) -> None:
         self.manifests.add_index(INDEX, _value_of)
+        self.kymas.add_index(CONDITION_INDEX, _conditions_of)
 
     def counts(self) -> Mapping[Figure, int]:
         """How many Manifests there are, by module, version and state, in order."""
@@ -66,7 +75,9 @@ class FleetFigures(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The families as they are now."""
-        modules, turns, stopped = families = _families()
+        modules, conditions, turns, stopped = families = _families()
+        for value, kymas in sorted(self.kymas.counts(CONDITION_INDEX).items()):
+            conditions.add_metric(value.split(_SEPARATOR), kymas)
         for figure, count in self.counts().items():
             modules.add_metric(figure, count)
         for shown in sorted(self.rollouts.all(), key=lambda each: each.key):
@@ -82,10 +93,11 @@ class FleetFigures(Collector):
         return iter(families)
 
 
-def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
     about = ("module", "version")
     return (
         GaugeMetricFamily(MODULES, "How many clusters have a version of a module in a state", labels=(*about, "state")),
+        GaugeMetricFamily(CONDITIONS, "How many Kymas have a condition with a status", labels=("condition", "status")),
         GaugeMetricFamily(TURNS, "How many clusters have a turn in a limited rollout", labels=(*about, "state")),
         GaugeMetricFamily(STOPPED, "1 if a limited rollout gives no turn until a user acts", labels=about),
     )
