@@ -5,7 +5,6 @@ fields         wanted against live: which fields differ, and who manages them   
 readiness      is an object ready (kstatus), and why a Deployment is not             pure
 set            the engine for sets of objects: waves, policies, deletion in order
 failures       what prevented a write                                                pure
-concurrency    calls for the members of a wave at the same time
 errors         what can be wrong with a set
 
 A pass is: read manifests, plan against the caches, execute the plan. It never waits: an object that becomes ready later

@@ -24,7 +24,6 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from stellwerk.api.core import Namespace
-from stellwerk.apply.concurrency import together
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.model.confirmation import Live, live_view
@@ -35,6 +34,7 @@ from stellwerk.apply.set.plan.actions import Remove
 from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.delivery.finished_jobs import FinishedJobs
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, Unreadable, metadata_of

@@ -11,6 +11,7 @@
     threads     runs computations on large text outside the event loop
     memory_budget   a bound for all answers that are in memory at once                pure
     nested      groups of tasks inside a pass
+    concurrency     calls for the members of a wave, side by side
 
 A later folder in `watch > client > http > login > types` never imports an earlier one.
 """

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from stellwerk.api.core import Namespace
-from stellwerk.apply.concurrency import together
 from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.desired import Address
@@ -33,6 +32,7 @@ from stellwerk.delivery import watched_objects
 from stellwerk.delivery.watched_objects import Place, Unwatchable
 from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.types.errors import ApiError, Forbidden, NotFound, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of

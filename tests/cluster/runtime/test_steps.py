@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.cluster.runtime.conftest import Bell
@@ -24,7 +24,17 @@ from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.control.executor import Deciding, InformerSources, Uncovered, rehearse
 from stellwerk.runtime.control.status_writer import StatusWriter
-from stellwerk.runtime.control.step import Create, Delete, Failure, Patch, RemoveFinalizer, Step, Wait
+from stellwerk.runtime.control.step import (
+    Again,
+    Create,
+    Delete,
+    Failure,
+    Hands,
+    Patch,
+    RemoveFinalizer,
+    Step,
+    Wait,
+)
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reading.known import NotKnown, Present
 from stellwerk.runtime.reading.questions import Collection, PlainSource
@@ -324,6 +334,43 @@ async def test_a_refused_write_holds_up_later_ones_unless_they_are_independent(
     assert shown.status is not None
     assert "ConfigMap" in shown.status.conditions[0].message
     assert (await client.find(ConfigMap, "hall", namespace) is not None) is is_independent
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A write that ends when another one is under way, too, and then fails."""
+
+    verbs: ClassVar[Mapping[str, str]] = {}
+
+    about: str
+    barrier: asyncio.Barrier = field(compare=False)
+    failure: Exception | None = field(compare=False)
+
+    async def perform(self, hands: Hands) -> None:
+        async with asyncio.timeout(20):
+            await self.barrier.wait()
+        if isinstance(self.failure, Again):
+            raise self.failure
+        hands.fail(Failure(message="a user should read this"))
+
+    def rehearse(self, overlay: Overlay, now: datetime) -> None:
+        """It changes nothing."""
+
+
+async def test_independent_writes_are_side_by_side_and_a_refused_one_is_shown(
+    client: Client, namespace: str, begin: Begin
+) -> None:
+    barrier = asyncio.Barrier(2)
+
+    def meet(obj: Lamp, view: View) -> LampStep | None:
+        writes = (Meeting("a", barrier, Again()), Meeting("b", barrier, None))
+        return Step(writes=writes, is_independent=True)
+
+    works = await begin(LampLogic(extra=meet))
+    await client.create(Lamp, lamp("hall", namespace))
+    shown = await works.shows("Failed")
+    assert shown.status is not None
+    assert shown.status.conditions[0].message == "a user should read this"
 
 
 @dataclass(frozen=True, slots=True)

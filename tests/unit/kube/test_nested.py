@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from stellwerk.apply.concurrency import together
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.nested import Foreign, nested
 from stellwerk.render.sources.single_flight import Flights
 

@@ -13,7 +13,6 @@ from stellwerk.operators.kyma import collections as known
 from stellwerk.operators.kyma.api import KymaStatus
 from stellwerk.operators.kyma.api_manifest import ManifestStatus
 from stellwerk.operators.kyma.kyma.deletion import SUCCESS, UseCase
-from stellwerk.operators.kyma.manifest.writes import Together
 from stellwerk.operators.kyma.metrics import KymaMetrics, KymaPasses, Listings, ManifestPasses
 from stellwerk.operators.kyma.requeues import reason_of_kyma, reason_of_manifest
 from stellwerk.operators.kyma.settings import FipsMode
@@ -109,8 +108,8 @@ def test_a_kyma_that_waits_for_its_end_counts_as_a_deletion() -> None:
         ("manifest_add_finalizer", Step(writes=(Patch(known.MANIFESTS, MANIFEST, HOLD, refused),))),
         ("manifest_update_synced_oci_ref", Step(writes=(Patch(known.MANIFESTS, MANIFEST, NOTE, refused),))),
         ("manifest_unmanaged_update", Step(writes=(Delete(known.MANIFESTS, MANIFEST, refused),))),
-        ("manifest_labels_removal", Step(writes=(Together((Patch(known.KYMAS, KYMA, {}, refused),)),))),
-        ("manifest_prune_diff", Step(writes=(Together((Delete(known.KYMAS, KYMA, refused),)),))),
+        ("manifest_labels_removal", Step(writes=(Patch(known.KYMAS, KYMA, {}, refused),))),
+        ("manifest_prune_diff", Step(writes=(Delete(known.KYMAS, KYMA, refused),))),
         ("manifest_sync_resources", Step(writes=(created(known.KYMAS),))),
         ("manifest_sync_resources_enqueue_required", Step(status=manifest_shows("Processing", CHANGED))),
         ("manifest_orphaned", Step(status=manifest_shows("Error", ALONE))),

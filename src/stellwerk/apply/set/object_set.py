@@ -18,7 +18,6 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from stellwerk.api.core import Namespace
-from stellwerk.apply.concurrency import together
 from stellwerk.apply.errors import Obstacle, WriteFailure
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.checks.adoption import Owned, existing
@@ -40,6 +39,7 @@ from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready
 from stellwerk.kube import threads
 from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.kube.types.object_meta import kubernetes_time

@@ -10,7 +10,6 @@ import stellwerk
 from stellwerk import assembly
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace, Secret
-from stellwerk.apply.concurrency import together
 from stellwerk.apply.objects.desired import defined_by
 from stellwerk.apply.objects.manifests import Document, read_text
 from stellwerk.cli import kinds
@@ -23,6 +22,7 @@ from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.delivery.operator_spec import ProcessSpec
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured

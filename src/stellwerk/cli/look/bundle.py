@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stellwerk.api.events import Event
-from stellwerk.apply.concurrency import together
 from stellwerk.cli import kinds
 from stellwerk.cli.look import check, events, logs
 from stellwerk.cli.objects import check_rules, findings, health, installations, object_summary, served_addresses
@@ -27,6 +26,7 @@ from stellwerk.cli.shell import output, settings
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.cli.shell.own_version import own_version
 from stellwerk.cli.shell.text import Style
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.masking import MASK
 from stellwerk.kube.types.errors import ApiError, NotFound, NotServed
 from stellwerk.kube.types.identifiers import Resource

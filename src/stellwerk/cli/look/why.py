@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from stellwerk.apply.concurrency import together
 from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.look import object_list
 from stellwerk.cli.look.object_list import ObjectQuery
@@ -16,6 +15,7 @@ from stellwerk.cli.objects.operator_liveness import OperatorProcesses
 from stellwerk.cli.releases import releasing
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.output import print_result, print_values
+from stellwerk.kube.concurrency import together
 from stellwerk.runtime.insight.diagnosis import Finding
 
 _EVERYTHING = ObjectQuery(not_ready=True)

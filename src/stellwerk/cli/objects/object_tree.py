@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import Pod
-from stellwerk.apply.concurrency import together
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import health
 from stellwerk.cli.objects.graph import Node
 from stellwerk.cli.objects.health import ObjectHealth
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectRef, Resource
 from stellwerk.kube.types.model import Unstructured

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from stellwerk.api.core import Pod, ServiceAccount
-from stellwerk.apply.concurrency import together
 from stellwerk.apply.failures import failure_of
 from stellwerk.apply.fields import managed_fields, takeover_preview
 from stellwerk.apply.fields.managed_fields import Claims
@@ -30,6 +29,7 @@ from stellwerk.cli.shell.field_diff import Change
 from stellwerk.cli.shell.text import Style, Tone, escaped
 from stellwerk.delivery.insight import Preview
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.http import warnings
 from stellwerk.kube.types.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, NotServed, Unexplained
 from stellwerk.kube.types.identifiers import ObjectKey

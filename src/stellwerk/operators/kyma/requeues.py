@@ -23,7 +23,6 @@ from stellwerk.operators.kyma.collections import (
 from stellwerk.operators.kyma.kyma.deletion import UseCase
 from stellwerk.operators.kyma.kyma.status import ConditionType
 from stellwerk.operators.kyma.manifest import status as manifest_status
-from stellwerk.operators.kyma.manifest.writes import Together
 from stellwerk.runtime.conditions import is_true
 from stellwerk.runtime.control.step import Apply, Create, Delete, Patch, RemoveFinalizer, Show, Step, Write
 from stellwerk.runtime.reading.questions import Collection
@@ -162,9 +161,9 @@ def _of_write(write: Write, *, is_leaving: bool) -> ManifestRequeue:
             return ManifestRequeue.ADD_FINALIZER if has_finalizers else ManifestRequeue.UPDATE_SYNCED_LAYER
         case Delete(collection=collection) if collection is MANIFESTS:
             return ManifestRequeue.UNMANAGED
-        case Together(writes=writes) if isinstance(writes[0], Patch):
+        case Patch():
             return ManifestRequeue.LABELS_REMOVAL
-        case Together() | Delete():
+        case Delete():
             return ManifestRequeue.PRE_DELETE if is_leaving else ManifestRequeue.PRUNE
         case _:
             return ManifestRequeue.SYNC

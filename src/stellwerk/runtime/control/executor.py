@@ -18,6 +18,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast
 import msgspec
 
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.types.errors import Busy, LoginFailed, Status
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import HasMetadata, Kind
@@ -432,17 +433,22 @@ class _StepPass(Generic[K, S]):
         return self._next(0.0)
 
     async def _perform(self, step: Step[S]) -> None:
-        """Perform the writes of a step. Raises what they raise."""
-        refused: list[StepFailed] = []
-        for write in step.writes:
+        """Perform the writes of a step. Raises what they raise; of several failures, one that a user should read."""
+        if not step.is_independent:
+            for write in step.writes:
+                await write.perform(self)
+            return
+
+        async def attempt(write: Write) -> Exception | None:
             try:
                 await write.perform(self)
-            except StepFailed as failed:
-                if not step.is_independent:
-                    raise
-                refused.append(failed)
-        if refused:
-            raise refused[0]
+            except Exception as error:  # raised below, when all are through
+                return error
+            return None
+
+        failures = [each for each in await together(step.writes, attempt) if each is not None]
+        if failures:
+            raise next((each for each in failures if isinstance(each, StepFailed)), failures[0])
 
     def report(self, failure: ReconcileError) -> S | None:
         """As `Pass.report`."""

@@ -414,7 +414,8 @@ class Step(Generic[S]):
     failure: Failure | None = None
     """Ends the pass, which counts as failed. The writes of the step are not performed."""
     is_independent: bool = False
-    """Whether a write that is refused does not keep the later ones of the step from being performed."""
+    """Whether the writes are about different objects: they are performed side by side, and one that fails keeps no
+    other one back."""
 
 
 def shaped(collection: Collection[T], body: JsonObject) -> T:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -34,14 +33,14 @@ from stellwerk.operators.kyma.collections import (
 )
 from stellwerk.operators.kyma.manifest.decide import ManifestLogic, ManifestSettings
 from stellwerk.operators.kyma.manifest.objects import DISCLAIMER
-from stellwerk.operators.kyma.manifest.writes import ApplyModule, Together
+from stellwerk.operators.kyma.manifest.writes import ApplyModule
 from stellwerk.operators.kyma.sources.descriptors import ModuleObjects
 from stellwerk.operators.kyma.sources.links import Links
 from stellwerk.operators.kyma.sources.loads import InlineObjects, Sources
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.conditions import is_true
 from stellwerk.runtime.control.executor import Course, rehearse
-from stellwerk.runtime.control.step import Create, Delete, Patch, Write
+from stellwerk.runtime.control.step import Create, Delete, Patch
 from stellwerk.runtime.reading.known import Known, NotKnown, Unknown
 from stellwerk.runtime.reading.loads import Load, PlainLoads, SecretData, ServedKind
 from stellwerk.runtime.reading.questions import NOT_LISTED, PlainSource
@@ -238,10 +237,6 @@ def operation(status: ManifestStatus) -> str:
     return status.last_operation.operation if status.last_operation is not None else ""
 
 
-def flat(writes: Iterable[Write]) -> list[Write]:
-    return [each for write in writes for each in (flat(write.writes) if isinstance(write, Together) else [write])]
-
-
 def applied(course: Course[ManifestStatus]) -> tuple[DesiredObject, ...]:
     """The objects of the only apply."""
     (apply,) = [each for each in course.writes if isinstance(each, ApplyModule)]
@@ -249,7 +244,7 @@ def applied(course: Course[ManifestStatus]) -> tuple[DesiredObject, ...]:
 
 
 def deleted(course: Course[ManifestStatus]) -> list[str]:
-    return [each.seen.metadata.name for each in flat(course.writes) if isinstance(each, Delete)]
+    return [each.seen.metadata.name for each in course.writes if isinstance(each, Delete)]
 
 
 # ---- install
@@ -648,7 +643,7 @@ def test_an_unmanaged_module_loses_our_marks_and_keeps_its_objects() -> None:
         (DEPLOYMENTS, live(DEPLOYMENTS, "manager", "default", metadata={"labels": watched[1]})),
     ]
     course = World(there=there).course(installed(annotations=unmanaged))
-    patches = [each for each in flat(course.writes) if isinstance(each, Patch)]
+    patches = [each for each in course.writes if isinstance(each, Patch)]
     managed, both = {labels.MANAGED_BY_LABEL: None}, {labels.MANAGED_BY_LABEL: None, labels.WATCHED_BY_LABEL: None}
     assert [each.fields for each in patches[:2]] == [{"metadata": {"labels": each}} for each in (both, managed)], (
         "the label of another watcher stays; the third object is gone, and holds nothing up"

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
-from stellwerk.apply.concurrency import together
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import DesiredObject
@@ -19,6 +18,7 @@ from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.apply.set.model.policy import AdoptionPolicy
 from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.types.errors import Forbidden, MethodNotAllowed, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, View, metadata_of

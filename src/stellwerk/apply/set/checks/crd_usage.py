@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from stellwerk.api.apiregistration import APIService
-from stellwerk.apply.concurrency import together
 from stellwerk.apply.set.model.desired_set import API_SERVICE, CRD
 from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import NO_PATTERNS, TypePattern, TypePatterns
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.types.errors import MethodNotAllowed, NotServed, Undiscovered
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import metadata_of

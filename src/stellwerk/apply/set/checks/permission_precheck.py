@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from stellwerk.api import authorization
 from stellwerk.api.authorization import ResourceAttributes
-from stellwerk.apply.concurrency import together
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.types.errors import ApiError
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.apply.concurrency import together
 from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
 from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
 from stellwerk.operators.btp import api

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stellwerk.api.core import Event
-from stellwerk.apply.concurrency import together
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Unstructured, dig

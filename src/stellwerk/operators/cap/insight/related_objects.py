@@ -13,7 +13,7 @@ from stellwerk.api.core import Secret
 from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
-from stellwerk.apply.concurrency import together
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.operators.cap import names

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stellwerk.api.apps import Deployment
-from stellwerk.apply.concurrency import together
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.set.model.owner import ControllerOwner
 from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.concurrency import together
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import HasMetadata, JsonObject, PartialObjectMetadata, metadata_of, owner_reference
 from stellwerk.operators.cap import names

@@ -56,7 +56,7 @@ from stellwerk.operators.kyma.manifest.objects import (
 from stellwerk.operators.kyma.manifest.removal import Hold, Removal, held_by, plan_removal
 from stellwerk.operators.kyma.manifest.status import ConditionType
 from stellwerk.operators.kyma.manifest.workloads import VariableTaken
-from stellwerk.operators.kyma.manifest.writes import ApplyModule, ModuleSet, Together
+from stellwerk.operators.kyma.manifest.writes import ApplyModule, ModuleSet
 from stellwerk.operators.kyma.sources.loads import Sources
 from stellwerk.render.errors import SourceError
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
@@ -143,11 +143,11 @@ class _Decision:
     def _step(
         self, state: State | None = None, operation: str = "", *, writes: Iterable[Write] = (), seconds: float = 0.0
     ) -> ManifestStep:
-        """A step with the status so far; with `operation`, its cause is waited for."""
+        """A step with the status so far; with `operation`, its cause is waited for. Its writes are independent."""
         if state is not None:
             self.shown = status.shown(self.shown, state, operation, self.view.now)
         waits = (Wait(operation, operation, seconds),) if operation and not writes else ()
-        return Step(status=self.shown, writes=tuple(writes), waits=waits)
+        return Step(status=self.shown, writes=tuple(writes), waits=waits, is_independent=True)
 
     def _patch(self, metadata: JsonObject) -> Patch[Manifest]:
         return Patch(MANIFESTS, self.manifest, {"metadata": metadata}, _refused)
@@ -404,7 +404,7 @@ class _Decision:
             if (unmarked := [each for each in ours if live.metadata.labels.get(each) == labels.KYMA])
         ]
         if changes:
-            return self._step(writes=(Together(tuple(changes)),))
+            return self._step(writes=changes)
         return self._without_finalizers((labels.LABEL_REMOVAL_FINALIZER,))
 
     # ---- leave
@@ -517,7 +517,7 @@ class _Decision:
             if not live.metadata.is_terminating
         ]
         if going:
-            return self._step(writes=(Together(tuple(going)),))
+            return self._step(writes=going)
         if ours:
             named = ", ".join(str(live.ref if isinstance(live, Unstructured) else live.key) for _, live in ours[:3])
             more = f" and {len(ours) - 3} more" if len(ours) > 3 else ""

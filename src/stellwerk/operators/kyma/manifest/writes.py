@@ -1,4 +1,4 @@
-"""Writes of a pass on a Manifest that concern many objects of a module at once."""
+"""The write of a pass on a Manifest that concerns many objects of a module at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar
 
-from stellwerk.apply.concurrency import together
 from stellwerk.apply.errors import WriteFailed
 from stellwerk.apply.fields.managed_fields import Claims
 from stellwerk.apply.objects import json_edit
@@ -29,7 +28,7 @@ from stellwerk.operators.kyma.collections import module_objects
 from stellwerk.operators.kyma.manifest.objects import ModuleOwner
 from stellwerk.operators.kyma.manifest.status import APPLY_FAILED
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
-from stellwerk.runtime.control.step import CONFLICT, Failure, Hands, Write, shaped
+from stellwerk.runtime.control.step import CONFLICT, Failure, Hands, shaped
 from stellwerk.runtime.reading.view import Overlay
 
 _FORCED = Directive(adoption=AdoptionPolicy.ALWAYS, update=UpdatePolicy.SSA_MERGE)
@@ -130,36 +129,3 @@ class ApplyModule:
             answered: JsonObject = {"managedFields": owner, "generation": 1}
             body = json_edit.merged(each.desired.body, answered, "metadata")
             overlay.on(self.cluster).put(collection, shaped(collection, body))
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """Writes to different objects, side by side. If some fail, the others are done all the same."""
-
-    verbs: ClassVar[Mapping[str, str]] = {}
-
-    writes: tuple[Write, ...]
-
-    @property
-    def about(self) -> str:
-        """As `Write.about`."""
-        return ", ".join(each.about for each in self.writes)
-
-    async def perform(self, hands: Hands) -> None:
-        """As `Write.perform`."""
-
-        async def attempt(write: Write) -> Exception | None:
-            try:
-                await write.perform(hands)
-            except Exception as error:  # raised below, when all are through
-                return error
-            return None
-
-        failures = [each for each in await together(self.writes, attempt) if each is not None]
-        if failures:
-            raise failures[0]
-
-    def rehearse(self, overlay: Overlay, now: datetime) -> None:
-        """As `Write.rehearse`."""
-        for each in self.writes:
-            each.rehearse(overlay, now)
