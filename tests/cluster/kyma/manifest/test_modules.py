@@ -221,6 +221,13 @@ class Works:
             await line.history.settled()
             line.history.clear()
 
+    def written(self) -> list[str]:
+        """What was written for the module, on both sides: its Manifest and its objects."""
+        exchanges = [*self.home_line.history.writes(), *self.remote_line.history.writes()]
+        others = {Kyma.resource.plural, ModuleTemplate.resource.plural, ModuleReleaseMeta.resource.plural, "namespaces"}
+        found = [each for each in exchanges if each.request.resource not in others]
+        return [str(each) for each in found if not each.request.name.endswith(Kyma.resource.group)]
+
     def asked(self) -> list[str]:
         """What was asked since on both sides, beside watches."""
         exchanges = [*self.home_line.history.all(), *self.remote_line.history.all()]
@@ -313,6 +320,8 @@ async def test_a_module_is_installed_moved_to_another_channel_and_removed(works:
     figures = works.figures.exposition().decode()
     for reason in ("initial_state_handling", "crds_sync", "manifest_add_finalizer", "manifest_sync_resources"):
         assert f'requeue_reason="{reason}",requeue_type="intended"' in figures
+    written = works.written()
+    assert len(written) <= 12, written
     settings = await works.remote.get(ConfigMap, "settings", SPACE)
     assert settings.metadata.annotations[labels.OWNED_BY_ANNOTATION] == f"{HOME}/{works.manifest_name}"
 

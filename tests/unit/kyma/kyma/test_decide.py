@@ -89,6 +89,7 @@ class World:
     unreadable: dict[Collection[Any], Unreadable] = field(default_factory=dict)
     trouble: str = ""
     events: list[str] = field(default_factory=list)
+    now: datetime = NOW
 
     def view(self) -> View:
         """What a pass sees."""
@@ -117,7 +118,7 @@ class World:
         settings = KymaSettings(offers=lambda view: Offers(component=component), **self.settings)
         return View(
             sources=home,
-            now=NOW,
+            now=self.now,
             settings=(settings,),
             loads=PlainLoads(loads),
             clusters=PlainClusters({LOGIN: remote}),
@@ -252,6 +253,13 @@ class World:
         last = LastOperation(operation=operation)
         changed = msgspec.structs.replace(self.manifest, status=ManifestStatus(state=state, last_operation=last))
         self.here[MANIFESTS] = {changed.key: changed}
+
+    def due(self) -> datetime | None:
+        """When the Kyma looks again without a change."""
+        view = self.view()
+        assert self.kyma is not None
+        next_step(LOGIC, self.kyma, view)
+        return view.due
 
     def delete(self) -> None:
         """Somebody deletes the Kyma."""
@@ -516,12 +524,36 @@ def test_a_kyma_is_looked_at_again_after_the_interval_of_its_state() -> None:
     world.run()
     for state in (State.Processing, State.Ready, State.Warning, State.Error):
         world.become(state)
+        world.now += timedelta(seconds=3)
         world.run()
-        view = world.view()
-        assert world.kyma is not None
-        next_step(LOGIC, world.kyma, view)
-        moments.append(view.due)
-    assert moments == [NOW + timedelta(seconds=each) for each in (5, 300, 30, 30)]
+        due = world.due()
+        assert due is not None
+        moments.append((due - world.now).total_seconds())
+    assert moments == [5, 300, 30, 30]
+
+
+def test_modules_that_make_progress_are_shown_together_and_the_last_one_at_once() -> None:
+    world = with_amod()
+    world.run()
+    world.become(State.Processing)
+    assert world.run() == [], "it is Processing as before"
+    assert world.due() == NOW + timedelta(seconds=2)
+    world.now += timedelta(seconds=2)
+    shown = ["status Processing: waiting for all modules to become ready"]
+    assert world.run() == [*shown, "Show the status of Kyma kyma-system/default"]
+    assert world.modules() == {"amod": "Processing"}
+    world.become(State.Error, "it fails")
+    assert world.run()[0].startswith("status Error"), "what a user may have to know waits for nothing"
+    world.become(State.Ready)
+    assert world.run()[0] == "status Ready: kyma is ready"
+
+
+def test_a_clock_that_was_put_back_holds_no_status_back() -> None:
+    world = with_amod()
+    world.run()
+    world.become(State.Processing)
+    world.now -= timedelta(hours=1)
+    assert world.run()[0] == "status Processing: waiting for all modules to become ready"
 
 
 def test_a_kyma_is_created_when_its_definition_is_established_and_marked_as_the_one_that_was_seen() -> None:
@@ -558,10 +590,10 @@ def test_a_module_becomes_a_manifest_and_its_state_is_shown_on_both_sides() -> N
     world = with_amod()
     done = world.run()
     assert done[len(BEGAN) + len(PREPARED) :] == [
-        f"Apply Manifest kcp-system/{AMOD}",
         "Apply ModuleTemplate kyma-system/amod-1.0.0",
         "Apply ModuleTemplate kyma-system/amod-2.0.0",
         "Apply ModuleReleaseMeta kyma-system/amod",
+        f"Apply Manifest kcp-system/{AMOD}",
         "status Processing: waiting for all modules to become ready",
         "Show the status of Kyma kyma-system/default",
     ]

@@ -192,6 +192,8 @@ class World:
     served: tuple[Resource, ...] = ()
     texts: tuple[str, ...] = (MODULE,)
     trouble: str = ""
+    unlisted: tuple[Resource, ...] = ()
+    """Kinds of modules whose watch has only just begun."""
     pull_secret: str = ""
     unknown: dict[Any, Unknown] = field(default_factory=dict)
     """Loads without an answer."""
@@ -221,6 +223,8 @@ class World:
         for resource in {each for each, _ in self.there}:
             found = [obj for each, obj in self.there if each == resource]
             far.add(module_objects(resource), PlainSource(found))
+        for resource in self.unlisted:
+            far.add(module_objects(resource), PlainSource(why=NOT_LISTED))
         for resource in {each for each, _ in self.resources}:
             far.add(module_resources(resource), PlainSource([obj for each, obj in self.resources if each == resource]))
         return View(
@@ -266,6 +270,39 @@ def test_a_new_manifest_gets_finalizers_lists_its_objects_and_then_applies_them(
     assert listed < applied, "a crash in between leaves nothing that is not listed"
     assert course.status.state is State.Processing
     assert is_true(course.status.conditions, "Resources")
+
+
+def test_a_new_module_needs_a_patch_two_statuses_and_an_apply_for_each_object() -> None:
+    """One status lists the objects before they are written, one shows the state at the end."""
+    course = World().course(manifest())
+    saved, is_draft, status = 0, False, ManifestStatus()
+    for step in course.steps:
+        saved += is_draft and bool(step.writes)
+        is_draft = is_draft and not step.writes
+        if step.status is not None and step.status != status:
+            status, is_draft = step.status, True
+    assert saved + is_draft == 2
+    assert [type(each).__name__ for each in course.writes] == ["Patch", "ApplyModule"]
+    assert len(applied(course)) == len(SYNCED)
+
+
+def test_a_manifest_that_waits_for_an_answer_after_its_finalizers_shows_no_status_for_that() -> None:
+    world = World()
+    world.unlisted = (CONFIG_MAPS,)
+    course = world.course(manifest())
+    assert [type(each).__name__ for each in course.writes] == ["Patch"]
+    assert course.is_unknown
+    assert course.status == ManifestStatus()
+
+
+def test_a_default_resource_whose_kind_is_being_looked_for_is_no_error() -> None:
+    gvk = SAMPLE.gvk
+    body: JsonObject = {"apiVersion": SAMPLE.api_version, "kind": SAMPLE.kind, "metadata": {"name": "a"}}
+    subject = installed(resource=body, finalizers=(*FINALIZERS, labels.RESOURCE_FINALIZER))
+    world = World(there=[*EVERYTHING])
+    for why, is_refused, state in (("it is being loaded", False, State.Processing), ("not served", True, State.Error)):
+        world.unknown = {ServedKind("", gvk): Unknown(why, is_refused)}
+        assert world.course(subject).status.state is state
 
 
 @pytest.mark.req("KYMA-08", "KYMA-62")

@@ -37,6 +37,7 @@ from stellwerk.kube.types.model import (
     Unstructured,
     unstructured,
 )
+from stellwerk.kube.types.object_meta import is_usable
 from stellwerk.operators.kyma import access, labels, metrics
 from stellwerk.operators.kyma.access import AccessSecretNotFound, AccessUnclear
 from stellwerk.operators.kyma.api import Kyma, KymaSpec, KymaStatus, ModuleStatus
@@ -109,6 +110,9 @@ T = TypeVar("T", bound=HasMetadata)
 
 SHOWN_DELETING = ".status.State set to Deleting"
 """The operation in the remote cluster of a Kyma that is being deleted."""
+PROGRESS_EVERY = timedelta(seconds=2)
+"""How often modules are shown that make progress while the Kyma stays as it is. Twenty modules that become ready one
+after the other would else be twenty statuses on both sides."""
 FOREIGN_FINALIZERS = "waiting as other finalizers are present"
 
 
@@ -288,18 +292,20 @@ class _Pass:
             if not msgspec.convert(definition.body, CustomResourceDefinition).is_established:
                 on = (RUNTIME_DEFINITIONS, ObjectKey("", name))
                 return Step(waits=(Wait(on, f"{definition.ref} is not served yet", cluster=self.there.cluster),))
-        if Part.KYMA in due:
+        copied = self._writes(Part.CATALOG, due.get(Part.CATALOG, ()), remote)
+        if remote.kyma is None:
+            # An API server takes two seconds for the first object of a new definition, in which it takes others.
             event = Notice(KymaEvent.INSTALLED, f"Kyma {labels.SKR_KYMA} is created in the remote cluster")
-            events = (event,) if remote.kyma is None else ()
-            return Step(writes=self._writes(Part.KYMA, due[Part.KYMA], remote), events=events)
-        assert remote.kyma is not None
+            created = self._writes(Part.KYMA, due[Part.KYMA], remote)
+            return Step(writes=(*created, *copied), events=(event,), is_independent=True)
+        if Part.KYMA in due:
+            return Step(writes=self._writes(Part.KYMA, due[Part.KYMA], remote))
         if kyma.status.state is State.Error and Part.STATUS in due:  # before what has failed is tried again
             return Step(writes=self._writes(Part.STATUS, due[Part.STATUS], remote))
         spec = skr.effective_spec(kyma, remote.kyma)
         plans = resolve(kyma, spec, offers, view)
         modules = tuple(plan.status for plan in plans if plan.status is not None)
         written = [write for plan in plans for write in self._module_writes(plan, modules)]
-        copied = self._writes(Part.CATALOG, due.get(Part.CATALOG, ()), remote)
         watcher = self._watcher()
         if written or copied or watcher.writes:
             draft = msgspec.structs.replace(kyma.status, modules=modules) if written else None
@@ -327,8 +333,9 @@ class _Pass:
 
     def _told(self, shown: KymaStatus, remote: Remote, waits: tuple[Wait, ...]) -> KymaStep:
         """The status here, then in the remote cluster; then the Kyma rests for a while."""
-        if shown != self.kyma.status:
+        if shown != self.kyma.status and self._is_due(shown):
             return Step(status=shown)
+        shown = self.kyma.status
         wanted = skr.status_for_skr(shown)
         if remote.kyma is not None and remote.kyma.status != wanted:
             return Step(writes=self._writes(Part.STATUS, (Shown(wanted),), remote))
@@ -336,6 +343,14 @@ class _Pass:
         intervals = {State.Ready: settings.success_interval, State.Processing: settings.busy_interval}
         self.view.is_past(self.view.now + intervals.get(shown.state, settings.warning_interval))
         return Step(waits=waits)
+
+    def _is_due(self, shown: KymaStatus) -> bool:
+        """Whether another status is shown now, and not with what is about to follow. Woken by the clock if not."""
+        last = self.kyma.status.last_operation
+        at = last.last_update_time if last is not None else None
+        if at is None or not is_usable(at) or at > self.view.now or not status.is_progress(self.kyma.status, shown):
+            return True
+        return self.view.is_past(at + PROGRESS_EVERY)
 
     # ---- what there is
 

@@ -121,6 +121,14 @@ def disconnected(kyma: Kyma, message: str, findings: Findings, now: datetime) ->
     return _written(kyma, State.Error, message, modules, findings, now)
 
 
+def is_progress(former: KymaStatus, new: KymaStatus) -> bool:
+    """Whether only modules differ: neither the state, nor a condition, nor the operation."""
+    before, after = former.last_operation, new.last_operation
+    if before is None or after is None or before.operation != after.operation:
+        return False
+    return msgspec.structs.replace(new, modules=former.modules, last_operation=before) == former
+
+
 def _written(
     kyma: Kyma,
     state: State,

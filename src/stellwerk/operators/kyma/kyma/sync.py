@@ -122,7 +122,7 @@ class DefinitionMissing(Exception):
 def due_parts(home: Home, remote: Remote) -> dict[Part, tuple[Change, ...]]:
     """The parts that are not as they should be, in their order, and what changes that. Raises DefinitionMissing.
 
-    What comes after the Kyma is not looked at while there is none.
+    A status needs the Kyma; the catalog does not.
     """
     return {part: changes for part, changes in _parts(home, remote) if changes}
 
@@ -135,11 +135,11 @@ def _parts(home: Home, remote: Remote) -> Iterator[tuple[Part, tuple[Change, ...
         yield Part.PULL_SECRET, _applied(desired, remote.pull_secret, labels.FIELD_MANAGER)
     if remote.kyma is None:
         yield Part.KYMA, (Created(skr.new_kyma(home.kyma)),)
-        return
-    lacking = skr.lacking_marks(home.kyma, remote.kyma)
-    yield Part.KYMA, (Marked(lacking),) if lacking else ()
-    status = skr.status_for_skr(home.kyma.status)
-    yield Part.STATUS, (Shown(status),) if remote.kyma.status != status else ()
+    else:
+        lacking = skr.lacking_marks(home.kyma, remote.kyma)
+        yield Part.KYMA, (Marked(lacking),) if lacking else ()
+        status = skr.status_for_skr(home.kyma.status)
+        yield Part.STATUS, (Shown(status),) if remote.kyma.status != status else ()
     if home.catalog is not None:
         written, gone = catalog.due(home.catalog, home.catalog_namespace, remote.entries)
         applied = (Applied(each, labels.CATALOG_MANAGER) for each in written)

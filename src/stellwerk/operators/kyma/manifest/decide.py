@@ -153,8 +153,10 @@ class _Decision:
         return Patch(MANIFESTS, self.manifest, {"metadata": metadata}, _refused)
 
     def _with_finalizers(self, finalizers: Iterable[str], annotations: JsonObject | None = None) -> ManifestStep:
+        # Without a status, which would be saved alone if the next step waits: the next step shows the same and more.
         metadata: JsonObject = {"finalizers": [*finalizers]}
-        return self._step(writes=(self._patch({**metadata, **({"annotations": annotations} if annotations else {})}),))
+        patch = self._patch({**metadata, **({"annotations": annotations} if annotations else {})})
+        return Step(writes=(patch,))
 
     @property
     def _finalizers(self) -> tuple[str, ...]:
@@ -337,6 +339,8 @@ class _Decision:
         body = self.manifest.spec.resource or {}
         gvk = GroupVersionKind.parse(str(body.get("apiVersion") or ""), str(body.get("kind") or ""))
         found = remote.kind(gvk)
+        if isinstance(found, Unknown) and not found.is_refused:
+            raise NotKnown(f"where {gvk} is served", found.why)
         if not isinstance(found, Present):
             why = found.why if isinstance(found, Unknown) else f"the API server serves no {gvk}"
             raise Problem(f"the default custom resource cannot be created: {why}", seconds=BUSY_SECONDS)
