@@ -2,6 +2,9 @@
 
     decide asks -> Unknown -> the queue, fair by tenant -> request -> kept, by content -> all who asked are awakened
 
+A load that is slow gives its turn to another one and goes on: fifty clusters or registries that do not answer hold up
+their own loads alone. How many go on so is bounded for each tenant and for all together (`queue`).
+
 A value never changes, because a load names its content. So a value that is dropped for lack of room wakes no object:
 the next pass that asks for it has it loaded again.
 """
@@ -17,7 +20,7 @@ from typing import Any, TypeVar, cast
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import REFUSED, ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.clock import Clock, happens_within
 from stellwerk.runtime.control.queue import QueueClosed, WorkQueue
 from stellwerk.runtime.reading.known import ABSENT, Known, NotKnown, Present, Refused, Unknown
 from stellwerk.runtime.reading.loads import LOADING, Load
@@ -29,7 +32,9 @@ V = TypeVar("V")
 MOST_BYTES = 32 << 20
 """Of all values together."""
 WORKERS = 4
-"""How many requests run at a time."""
+"""How many loads have a turn at a time."""
+TURN_SECONDS = 0.1
+"""After how long a load goes on without a turn."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +74,8 @@ class Loads:
     ) -> None:
         """`wakes`: those of the sources of the process."""
         self.name = "loads"
-        self._client, self._wakes, self._most_bytes, self._workers = client, wakes, most_bytes, workers
+        self._client, self._clock, self._wakes = client, clock, wakes
+        self._most_bytes, self._workers = most_bytes, workers
         retry = backoff or Backoff(first_seconds=0.5, limit_seconds=300.0)
         self.queue = WorkQueue(clock=clock, backoff=retry, tenant_of=_tenant, workers=workers)
         self._asked: dict[Load[Any], _Asked] = {}
@@ -116,7 +122,7 @@ class Loads:
         """Load until `stop`."""
         async with asyncio.TaskGroup() as tasks:
             timers = tasks.create_task(self.queue.run())
-            workers = [tasks.create_task(self._work()) for _ in range(self._workers)]
+            workers = [tasks.create_task(self._work(tasks)) for _ in range(self._workers)]
             await asyncio.wait(workers)
             timers.cancel()
 
@@ -124,18 +130,25 @@ class Loads:
         """Begin no further request."""
         self.queue.close()
 
-    async def _work(self) -> None:
+    async def _work(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             try:
                 key = await self.queue.get()
             except QueueClosed:
                 return
-            try:
-                asked = self._by_key.get(key)
-                if asked is not None and not self._is_kept(asked.load):
-                    await self._load(asked)
-            finally:
-                self.queue.done(key)
+            is_over = asyncio.Event()
+            tasks.create_task(self._take_turn(key, is_over), name=f"load {key}")
+            if not await happens_within(self._clock, TURN_SECONDS, is_over):
+                self.queue.leave(key)
+
+    async def _take_turn(self, key: ObjectKey, is_over: asyncio.Event) -> None:
+        try:
+            asked = self._by_key.get(key)
+            if asked is not None and not self._is_kept(asked.load):
+                await self._load(asked)
+        finally:
+            self.queue.done(key)
+            is_over.set()
 
     async def _load(self, asked: _Asked) -> None:
         load = asked.load

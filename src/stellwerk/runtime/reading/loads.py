@@ -20,7 +20,7 @@ from stellwerk.runtime.reading.known import ABSENT, Known, NotKnown, Present, Re
 from stellwerk.runtime.reading.questions import Question
 
 SILENCE_SECONDS = 5.0
-"""How long another cluster may take to answer which kinds it serves. All loads of a process share few turns."""
+"""How long another cluster may take to answer which kinds it serves."""
 LOADING = "it is being loaded"
 """Why a value is not known that was only just asked for."""
 

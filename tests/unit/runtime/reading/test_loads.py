@@ -113,6 +113,26 @@ async def test_a_value_is_unknown_until_it_is_loaded_once_for_all_who_ask() -> N
         assert archive.fetched == ["one"]
 
 
+async def test_loads_that_do_not_end_hold_up_no_others() -> None:
+    """Fifty clusters do not answer: their loads give their turns away, as many as may go on at the same time."""
+    silent, archive = Archive(), Archive()
+    silent.gate.clear()
+    async with reading() as reader:
+        reader.ask("slow", *(Chapter(silent, f"cluster {number}", f"part {number}") for number in range(50)))
+        one = Chapter(archive, "north", "one")
+        reader.ask("a", one)
+        for _ in range(26):
+            await reader.settled()
+            await reader.clock.advance(0.1)
+        await reader.settled()
+        assert reader.ask("a", one) == [Present("one")]
+        assert len(silent.fetched) == 50
+        assert reader.loads.queue.running == 50
+        silent.gate.set()
+        await reader.settled()
+        assert reader.loads.queue.running == 0
+
+
 async def test_what_does_not_exist_is_absent() -> None:
     async with reading() as reader:
         none = Chapter(Archive(), "north", "none")
