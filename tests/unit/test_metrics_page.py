@@ -17,6 +17,7 @@ from stellwerk.operators.component.observers.metrics import ComponentMetrics, ar
 from stellwerk.operators.component.settings import Mode
 from stellwerk.operators.component.targets.privileges import PrivilegeCheck
 from stellwerk.operators.kyma.fleet.figures import FleetFigures
+from stellwerk.operators.kyma.kyma.purge import PurgeMetrics
 from stellwerk.operators.kyma.metrics import KymaMetrics, Listings
 from stellwerk.operators.kyma.settings import FipsMode
 from stellwerk.operators.kyma.watcher.listener import ListenerMetrics
@@ -46,6 +47,7 @@ def everything() -> Metrics:
     artifact_cache(metrics)
     Receiver("http://127.0.0.1:9", instance="x", clock=SystemClock(), metrics=metrics)
     KymaMetrics(metrics, Listings(kymas=tuple, manifests=tuple, release_metas=tuple), FipsMode.OFF)
+    PurgeMetrics(metrics)
     ListenerMetrics(metrics)
     metrics.register(FleetFigures(Store(), Store(), Store()))
     unused: object = Unused()

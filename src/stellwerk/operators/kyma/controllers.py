@@ -30,6 +30,7 @@ from stellwerk.operators.kyma.collections import (
 from stellwerk.operators.kyma.fleet.figures import FleetFigures
 from stellwerk.operators.kyma.fleet.rollout import ROLLOUTS, VERSIONS, ModuleVersion, RolloutLogic, RolloutSettings
 from stellwerk.operators.kyma.kyma.decide import KymaLogic, KymaSettings
+from stellwerk.operators.kyma.kyma.purge import PurgeLogic, PurgeMetrics
 from stellwerk.operators.kyma.mandatory.decide import MandatoryLogic, MandatorySettings, MetaLogic, TemplateLogic
 from stellwerk.operators.kyma.manifest.decide import ManifestLogic, ManifestSettings
 from stellwerk.operators.kyma.manifest.objects import DEPLOYER
@@ -110,6 +111,9 @@ def install(
         workers=settings.max_concurrent_mandatory_modules_reconciles,
         removals=settings.max_concurrent_mandatory_modules_deletion_reconciles,
     )
+    if settings.enable_purge_finalizer:
+        purge = (settings, PurgeMetrics(manager.metrics))
+        adding.kind(PurgeLogic(), purge, settings.max_concurrent_kyma_reconciles, name="purge", looks_abroad=True)
     listener.install(manager, settings, adding.sources.informer(KYMAS), kymas.wake)
     logic = ManifestLogic(manager.clock)
     injects = DEPLOYER in settings.restricted_default_modules
@@ -190,6 +194,7 @@ def _of_kymas(settings: Settings, offers: Callable[[View], Offers], metrics: Kym
         warning_interval=settings.kyma_requeue_warning_interval,
         busy_interval=settings.kyma_requeue_busy_interval,
         is_deleted_as_before=settings.enable_legacy_kyma_deletion,
+        is_purged=settings.enable_purge_finalizer,
         has_series=metrics.shows,
         hide_series=metrics.hide,
         watcher=settings,
@@ -278,8 +283,7 @@ class Adding:
     ) -> Deciding[K, S]:
         """Add the controller of a kind; `name`: of one of several that it has.
 
-        Objects that are not read whole change with generation and metadata. Of several controllers of a kind, one
-        `looks_abroad`: at rest, another one would leave the cluster of the object.
+        Objects that are not read whole change with generation and metadata.
         """
         clock, informer = self.manager.clock, self.sources.informer(logic.collection)
         engine: Deciding[K, S] = Deciding(

@@ -307,8 +307,8 @@ class Deciding(Generic[K, S]):
         return _OtherClusters(self._user(key), self.clusters) if self.clusters is not None else None
 
     def _user(self, key: ObjectKey) -> ObjectKey:
-        """The object as a user of clusters, which those of other kinds use as well."""
-        return ObjectKey(key.namespace, f"{self.logic.collection.resource.kind}/{key.name}")
+        """The object as a user of clusters, which those of other controllers use as well."""
+        return ObjectKey(key.namespace, f"{self.controller.name}/{key.name}")
 
     def step(self, obj: K, overlay: Overlay, former: View | None = None) -> tuple[Step[S], View]:
         """The next step, and the view that it was decided by. Its questions wake the object from now on.

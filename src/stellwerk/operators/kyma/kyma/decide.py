@@ -138,6 +138,8 @@ class KymaSettings:
     """How long until a Kyma in such a state is looked at without a change. That asks nothing of any API server."""
     is_deleted_as_before: bool = False
     """Whether a deletion takes the former order of steps."""
+    is_purged: bool = False
+    """Whether the finalizer of `purge` is left to that."""
     has_series: Callable[[Kyma], bool] = lambda _: False
     """Whether a Kyma has series of metrics."""
     hide_series: Callable[[Kyma], None] = lambda _: None
@@ -460,9 +462,10 @@ class _Pass:
 
 
 def _leave(kyma: Kyma, view: View) -> KymaStep:
-    if not deletion.own_finalizers(kyma):
-        return _stuck(kyma, view) if kyma.metadata.finalizers else Step()
     settings = view.setting(KymaSettings)
+    if not deletion.own_finalizers(kyma, is_purged=settings.is_purged):
+        others = [each for each in kyma.metadata.finalizers if not settings.is_purged or each != labels.PURGE_FINALIZER]
+        return _stuck(kyma, view) if others else Step()
     if kyma.status.state is not State.Deleting and not settings.is_deleted_as_before:
         return _done(
             UseCase.SET_STATE_DELETING, status=deletion.deleting(kyma.status, deletion.DELETING_MODULES, view.now)
@@ -479,6 +482,7 @@ def _leave(kyma: Kyma, view: View) -> KymaStep:
         has_certificate=_removal(UseCase.DELETE_CERTIFICATE, kyma, view, there).is_due,
         manifests=view.all(MANIFESTS_OF_KYMA, str(kyma.key), as_module),
         has_metrics=settings.has_series(kyma),
+        is_purged=settings.is_purged,
         runtime=_runtime_remains(kyma, view, there) if there is not None else None,
     )
     if settings.is_deleted_as_before:
@@ -531,7 +535,7 @@ def _leaving_step(remains: Remains, view: View, there: View | None, settings: Ky
         case UseCase.DELETE_METRICS:
             return _done(case, HideSeries(kyma, settings.hide_series), status=shown)
         case UseCase.DROP_FINALIZER:
-            return _done(case, RemoveFinalizer(deletion.own_finalizers(kyma)[0]))
+            return _done(case, RemoveFinalizer(deletion.own_finalizers(kyma, is_purged=remains.is_purged)[0]))
         case _:
             shown = msgspec.structs.replace(shown, modules=_left(remains))
             return Step(status=shown, waits=_waits_for(remains.manifests))
@@ -564,7 +568,11 @@ def _former_step(remains: Remains, view: View, there: View | None) -> KymaStep:
             shown = deletion.deleting(kyma.status, deletion.MANIFESTS_LEFT, view.now)
             return Step(status=shown, waits=_waits_for(remains.manifests))
         case _:
-            dropped = kyma.metadata.finalizers if there is None else deletion.own_finalizers(kyma)
+            dropped = (
+                kyma.metadata.finalizers
+                if there is None
+                else deletion.own_finalizers(kyma, is_purged=remains.is_purged)
+            )
             kept = [each for each in kyma.metadata.finalizers if each not in dropped]
             return Step(writes=(Patch(KYMAS, kyma, {"metadata": {"finalizers": [*kept]}}, refused),))
 

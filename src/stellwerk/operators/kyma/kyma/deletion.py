@@ -66,12 +66,13 @@ class Remains:
     has_certificate: bool = False
     """Whether the certificate of its webhook, or the Secret of that, exists."""
     has_metrics: bool = False
+    is_purged: bool = False
+    """As in `own_finalizers`."""
     runtime: RuntimeRemains | None = None
     """None: there is no access Secret."""
 
 
 _NOTHING = RuntimeRemains()
-_OWN = (labels.KYMA_FINALIZER, labels.PURGE_FINALIZER)
 
 
 def next_use_case(remains: Remains) -> UseCase | None:
@@ -90,7 +91,7 @@ def next_use_case(remains: Remains) -> UseCase | None:
         UseCase.DELETE_KYMA_DEFINITION: runtime.has_kyma_definition,
         UseCase.DELETE_METRICS: remains.has_metrics,
         UseCase.AWAIT_MANIFESTS: bool(remains.manifests),
-        UseCase.DROP_FINALIZER: bool(own_finalizers(kyma)),
+        UseCase.DROP_FINALIZER: bool(own_finalizers(kyma, is_purged=remains.is_purged)),
     }
     return next((each for each in UseCase if applies[each]), None)
 
@@ -121,7 +122,7 @@ def next_former_use_case(remains: Remains) -> FormerUseCase | None:
         FormerUseCase.DELETE_MANIFESTS: bool(live_manifests(remains)),
         FormerUseCase.AWAIT_MANIFESTS: bool(remains.manifests) and remains.runtime is not None,
         FormerUseCase.DROP_FINALIZERS: bool(
-            kyma.metadata.finalizers if remains.runtime is None else own_finalizers(kyma)
+            kyma.metadata.finalizers if remains.runtime is None else own_finalizers(kyma, is_purged=remains.is_purged)
         ),
     }
     return next((each for each in FormerUseCase if applies[each]), None)
@@ -132,9 +133,13 @@ def live_manifests(remains: Remains) -> tuple[Manifest, ...]:
     return tuple(each for each in remains.manifests if not each.metadata.is_terminating)
 
 
-def own_finalizers(kyma: Kyma) -> tuple[str, ...]:
-    """Those of this operator and of its earlier releases. The finalizers of others stay."""
-    return tuple(each for each in kyma.metadata.finalizers if each in _OWN)
+def own_finalizers(kyma: Kyma, *, is_purged: bool = False) -> tuple[str, ...]:
+    """Those of this operator and of its earlier releases, which a deletion removes. The finalizers of others stay.
+
+    `is_purged`: another controller of this operator removes that of earlier releases, when its time has come.
+    """
+    own = (labels.KYMA_FINALIZER,) if is_purged else (labels.KYMA_FINALIZER, labels.PURGE_FINALIZER)
+    return tuple(each for each in kyma.metadata.finalizers if each in own)
 
 
 def deleting(status: KymaStatus, operation: str, now: datetime) -> KymaStatus:
