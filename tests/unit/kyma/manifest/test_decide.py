@@ -330,6 +330,9 @@ def test_a_module_whose_manager_works_is_ready_and_needs_nothing_more() -> None:
     assert is_true(course.status.conditions, "Installation")
     again = world.course(installed(status=course.status))
     assert (again.writes, again.status) == ([], course.status)
+    in_another_order = msgspec.structs.replace(course.status, synced=course.status.synced[::-1])
+    again = world.course(installed(status=in_another_order))
+    assert (again.writes, again.status) == ([], in_another_order)
 
 
 @pytest.mark.req("KYMA-13", "KYMA-14")

@@ -96,9 +96,9 @@ def shown(status: ManifestStatus, state: State, operation: str, now: datetime) -
 
 
 def with_synced(status: ManifestStatus, synced: Iterable[SyncedResource]) -> ManifestStatus:
-    """The status with these objects."""
-    ordered = tuple(sorted(set(synced)))
-    return status if ordered == status.synced else msgspec.structs.replace(status, synced=ordered)
+    """The status with these objects. The original lists the same ones in another order, which is no change."""
+    listed = set(synced)
+    return status if listed == set(status.synced) else msgspec.structs.replace(status, synced=tuple(sorted(listed)))
 
 
 def _with_operation(status: ManifestStatus, operation: str, now: datetime) -> ManifestStatus:
