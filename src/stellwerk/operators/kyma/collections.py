@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
-from stellwerk.api.core import Namespace, Secret
+from stellwerk.api.core import Namespace, Pod, Secret
 from stellwerk.api.istio import Gateway, VirtualService
 from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured, metadata_of, unstructured
+from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, Unstructured, metadata_of, unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api import Kyma
@@ -19,6 +19,8 @@ from stellwerk.operators.kyma.api_manifest import Manifest
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
 from stellwerk.operators.kyma.api_watcher import Watcher
 from stellwerk.runtime.reading.questions import Collection, Index
+
+T = TypeVar("T", bound=HasMetadata)
 
 KYMAS = Collection(Kyma)
 TEMPLATES = Collection(ModuleTemplate)
@@ -130,7 +132,16 @@ def module_resources(resource: Resource) -> Collection[PartialObjectMetadata]:
 
 
 @cache
-def every(collection: Collection[PartialObjectMetadata]) -> Index[PartialObjectMetadata]:
+def manager_pods(namespace: str, selector: str) -> Collection[Unstructured]:
+    """The pods of the manager of a module, in a remote cluster. Asked for only while they decide about its state."""
+    return Collection(unstructured(Pod.resource), labels=selector, fields=f"{_IN_NAMESPACE}{namespace}")
+
+
+_IN_NAMESPACE = "metadata.namespace="
+
+
+@cache
+def every(collection: Collection[T]) -> Index[T]:
     """All objects of a collection, under one value."""
     return Index(collection, "every", lambda _: (ALL,), lambda _: (ALL,))
 
@@ -140,5 +151,6 @@ ALL = "all"
 
 def is_of_modules(collection: Collection[Any]) -> bool:
     """Whether a collection is one of those whose kinds modules bring."""
-    made = (module_objects(collection.resource), module_resources(collection.resource))
+    pods = manager_pods(collection.fields.removeprefix(_IN_NAMESPACE), collection.labels)
+    made = (module_objects(collection.resource), module_resources(collection.resource), pods)
     return any(each is collection for each in made)

@@ -16,7 +16,7 @@ from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.kube.client import discovery
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
-from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured, dig
+from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured, dig, unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api import Kyma
@@ -28,6 +28,8 @@ from stellwerk.operators.kyma.collections import (
     KYMAS,
     MANIFESTS,
     RUNTIME_NAMESPACES,
+    is_of_modules,
+    manager_pods,
     module_objects,
     module_resources,
 )
@@ -43,7 +45,7 @@ from stellwerk.runtime.control.executor import Course, rehearse
 from stellwerk.runtime.control.step import Create, Delete, Patch
 from stellwerk.runtime.reading.known import Known, NotKnown, Unknown
 from stellwerk.runtime.reading.loads import Load, PlainLoads, SecretData, ServedKind
-from stellwerk.runtime.reading.questions import NOT_LISTED, PlainSource
+from stellwerk.runtime.reading.questions import NOT_LISTED, Collection, PlainSource
 from stellwerk.runtime.reading.view import Overlay, PlainClusters, PlainSources, View
 from stellwerk.testing.clock import FakeClock
 
@@ -192,6 +194,8 @@ class World:
     served: tuple[Resource, ...] = ()
     texts: tuple[str, ...] = (MODULE,)
     trouble: str = ""
+    pods: list[Unstructured] = field(default_factory=list)
+    """Of the manager."""
     unlisted: tuple[Resource, ...] = ()
     """Kinds of modules whose watch has only just begun."""
     pull_secret: str = ""
@@ -223,6 +227,7 @@ class World:
         for resource in {each for each, _ in self.there}:
             found = [obj for each, obj in self.there if each == resource]
             far.add(module_objects(resource), PlainSource(found))
+        far.add(manager_pods("default", "a=b"), PlainSource(self.pods))
         for resource in self.unlisted:
             far.add(module_objects(resource), PlainSource(why=NOT_LISTED))
         for resource in {each for each, _ in self.resources}:
@@ -305,25 +310,26 @@ def test_a_default_resource_whose_kind_is_being_looked_for_is_no_error() -> None
         assert world.course(subject).status.state is state
 
 
-@pytest.mark.req("KYMA-08", "KYMA-62")
-def test_a_module_whose_manager_works_is_ready_and_needs_nothing_more() -> None:
-    course = World().course(manifest())
-    applied = course.writes[-1]
+def after_the_first_pass(text: str, status: JsonObject) -> list[tuple[Resource, Live]]:
+    """The objects of a module as the API server has them, and a status of its manager."""
     overlay = Overlay()
-    applied.rehearse(overlay, NOW)
+    World(texts=(text,)).course(manifest(text)).writes[-1].rehearse(overlay, NOW)
     there: list[tuple[Resource, Live]] = []
     for collection, objects in overlay.on(FAR).answers.items():
         for each in objects.values():
             body = {**each.body, "metadata": msgspec.to_builtins(each.metadata)}
-            if collection.resource == DEPLOYMENTS:
-                body["metadata"] = {**body["metadata"], "generation": 1}
-                conditions = [
-                    {"type": kind, "status": "True", "reason": "NewReplicaSetAvailable"}
-                    for kind in ("Progressing", "Available")
-                ]
-                body["status"] = {"observedGeneration": 1, "conditions": conditions}
+            if collection.resource.group == "apps":
+                body |= {"metadata": {**body["metadata"], "generation": 1}, "status": status}
             there.append((collection.resource, Unstructured(body, each.metadata)))
-    world = World(there=there)
+    return there
+
+
+@pytest.mark.req("KYMA-08", "KYMA-62")
+def test_a_module_whose_manager_works_is_ready_and_needs_nothing_more() -> None:
+    conditions: list[Any] = [
+        {"type": kind, "status": "True", "reason": "NewReplicaSetAvailable"} for kind in ("Progressing", "Available")
+    ]
+    world = World(there=after_the_first_pass(MODULE, {"observedGeneration": 1, "conditions": conditions}))
     course = world.course(installed())
     assert course.writes == []
     assert (course.status.state, operation(course.status)) == (State.Ready, "resources are ready")
@@ -397,6 +403,26 @@ def test_a_module_that_cannot_be_rendered_is_an_error_with_its_cause(text: str, 
     assert course.writes == []
     assert course.status.state is State.Error
     assert cause in operation(course.status)
+
+
+@pytest.mark.parametrize(
+    ("started", "ready", "state"),
+    [(True, True, State.Ready), (True, False, State.Processing), (False, False, State.Error)],
+)
+def test_a_stateful_set_that_is_not_ready_is_judged_by_its_first_pod(started: bool, ready: bool, state: State) -> None:
+    text = MODULE.replace("kind: Deployment", "kind: StatefulSet")
+    synced = [msgspec.structs.replace(each, kind=each.kind.replace("Deployment", "StatefulSet")) for each in SYNCED]
+    subject = installed(text, status=ManifestStatus(state=State.Processing, synced=tuple(sorted(synced))))
+    there = after_the_first_pass(text, {"observedGeneration": 1, "replicas": 1})
+    containers = [{"name": "m", "started": started, "ready": ready}]
+    pod = live(built_in("v1", "Pod"), "manager-0", "default", status={"containerStatuses": containers})
+    course = World(there=there, pods=[pod], texts=(text,)).course(subject)
+    assert (course.writes, course.status.state) == ([], state)
+
+
+def test_only_pods_of_managers_are_declared() -> None:
+    assert is_of_modules(manager_pods("ours", "a=b"))
+    assert not is_of_modules(Collection(unstructured(built_in("v1", "Pod"))))
 
 
 # ---- what leaves a module

@@ -28,6 +28,7 @@ from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import Standing
 from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.delivery import workloads
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured, dig
@@ -41,6 +42,7 @@ from stellwerk.operators.kyma.collections import (
     KYMAS,
     MANIFESTS,
     every,
+    manager_pods,
     module_objects,
     module_resources,
 )
@@ -362,8 +364,8 @@ class _Decision:
     def _state(self, remote: View, module: Rendered) -> tuple[State, str]:
         manager, created = self.manifest.spec.manager, self.manifest.metadata.creation_timestamp or self.view.now
         if manager is None:
-            workloads = (each for each in module.objects if readiness.may_be_manager(each.resource))
-            named = next(((each.resource, each.key) for each in workloads), None)
+            guessed = (each for each in module.objects if readiness.may_be_manager(each.resource))
+            named = next(((each.resource, each.key) for each in guessed), None)
             if named is None:
                 return State.Ready, status.READY
         else:
@@ -375,9 +377,8 @@ class _Decision:
         live = self._live(remote, resource, key)
         if not isinstance(live, Unstructured):
             return self._missing(created, f"{resource.kind} {key} does not exist")
-        pods: Sequence[Unstructured] = ()
         try:
-            state = readiness.state_of(live, pods, self.view.now)
+            state = readiness.state_of(live, self._pods(remote, live), self.view.now)
         except UnreadableStatus as error:
             return State.Error, f"{status.MANAGER_FAILS}: {error}"
         where = f"{resource.kind} {key}"
@@ -385,6 +386,13 @@ class _Decision:
             why = readiness.cause_of(live)
             return state, f"{status.MANAGER_FAILS}: {where}{': ' if why else ''}{why}"
         return state, f"{status.WAITING}: {where}"
+
+    def _pods(self, remote: View, manager: Unstructured) -> tuple[Unstructured, ...]:
+        """The pods of a manager, as far as its state depends on them. Raises UnreadableStatus, NotKnown."""
+        selector = workloads.selector(manager)
+        if not selector or not readiness.asks_for_pods(manager, self.view.now):
+            return ()
+        return remote.all(every(manager_pods(manager.metadata.namespace, selector)), ALL_OBJECTS)
 
     def _missing(self, created: datetime, why: str) -> tuple[State, str]:
         is_late = self.view.is_past(created + readiness.MISSING_FOR)

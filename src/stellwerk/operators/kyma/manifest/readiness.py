@@ -34,7 +34,7 @@ def cause_of(manager: Unstructured) -> str:
 
 
 def state_of(manager: Unstructured, pods: Sequence[Unstructured], now: datetime) -> State:
-    """The state because of a live manager. `pods`: those that its selector meets; only asked of StatefulSets.
+    """The state because of a live manager. `pods`: those that its selector meets, if `asks_for_pods`.
 
     Raises `UnreadableStatus` if `status.conditions` is not a list of conditions.
     """
@@ -49,6 +49,14 @@ def state_of(manager: Unstructured, pods: Sequence[Unstructured], now: datetime)
             return State.Ready
 
 
+def asks_for_pods(manager: Unstructured, now: datetime) -> bool:
+    """Whether the state depends on the pods of the manager: of a StatefulSet whose replicas are not all ready."""
+    if (manager.gvk.group, manager.gvk.kind) != ("apps", "StatefulSet"):
+        return False
+    status = ObjectStatus.of(manager, now)
+    return _is_observed(status) and not _has_all_replicas(status)
+
+
 def _of_deployment(status: ObjectStatus) -> State:
     if not _is_observed(status):  # its conditions, if any, are about an earlier spec
         return State.Processing
@@ -61,13 +69,17 @@ def _of_deployment(status: ObjectStatus) -> State:
 def _of_stateful_set(status: ObjectStatus, pods: Sequence[Unstructured]) -> State:
     if not _is_observed(status):
         return State.Processing
-    if status.count("readyReplicas") == status.replicas:
+    if _has_all_replicas(status):
         return State.Ready if judge(status).is_ready else State.Processing
     containers = pods[0].at("status", "containerStatuses") if pods else None
     first = containers[0] if isinstance(containers, list) and containers else None
     if dig(first, "started") is not True:
         return State.Error
     return State.Ready if dig(first, "ready") is True else State.Processing
+
+
+def _has_all_replicas(status: ObjectStatus) -> bool:
+    return status.count("readyReplicas") == status.replicas
 
 
 def _is_observed(status: ObjectStatus) -> bool:
