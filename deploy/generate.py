@@ -20,7 +20,6 @@ from stellwerk.delivery.monitoring.objects import MonitoringObjects
 from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
 from stellwerk.kube.schema.crd import Definition, to_yaml
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.kyma import api as kyma
 from stellwerk.runtime.insight import help_topics
 from stellwerk.runtime.settings import process_settings
 
@@ -45,7 +44,7 @@ def generated() -> dict[Path, str]:
     }
     for operator in operators:
         found |= of_operator(operator)
-    return found | definitions(kyma.DEFINITIONS)  # the chart has them once the lifecycle manager is one of OPERATORS
+    return found
 
 
 def definitions(kinds: Iterable[Definition]) -> dict[Path, str]:

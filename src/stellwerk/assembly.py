@@ -13,6 +13,7 @@ from stellwerk.operators.btp import operator as btp
 from stellwerk.operators.cap import operator as cap
 from stellwerk.operators.cap_manager import operator as cap_manager
 from stellwerk.operators.component import operator as component
+from stellwerk.operators.kyma import operator as kyma
 
 if TYPE_CHECKING:
     from stellwerk.kube.types.model import JsonObject
@@ -24,6 +25,7 @@ _operators: dict[str, OperatorSpec] = {
         component.OPERATOR,
         cap.OPERATOR,
         cap_manager.managing(cap.OPERATOR),
+        kyma.OPERATOR,
     )
 }
 OPERATORS: Mapping[str, OperatorSpec] = _operators

@@ -78,7 +78,7 @@ def _requests(log: Path) -> Iterable[AuditEntry]:
 
 def _of_process(process: ProcessSpec, requests: Iterable[AuditEntry], leases: set[Right]) -> RightsOfProcess:
     installation = process.installation()
-    granted = (*installation.grants, *installation.home_grants)
+    granted = installation.every_grant
     account = f"system:serviceaccount:{installation.namespace}:{installation.account}"
     users = {account, *_USERS.get(process.name, ())}
     used = audited.used(entry for entry in requests if entry.user in users) | leases

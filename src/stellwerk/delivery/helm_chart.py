@@ -309,6 +309,7 @@ def _described(spec: OperatorSpec) -> JsonObject:
         "title": spec.title,
         "objectName": _name(spec),
         "crds": [kind.name for kind in installation.definitions],
+        "namespaces": [*installation.grants_in],
         "ignoredImages": list(spec.chart().ignored_images),
         "rolesOfUsers": _dump(list(installation.roles_of_users())),
         "processes": [_process(spec, each) for each in spec.processes],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -80,6 +80,8 @@ class Installation:
     named like it."""
     home_grants: tuple[Grant, ...] = ()
     """The rights of the account in `namespace`; the role and its binding are named like the account."""
+    grants_in: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
+    """The rights of the account in namespaces of these names, wherever it is. The names of roles end with them."""
     limited: LimitedGrants | None = None
     """The rights of the account if it works on some namespaces only; None if it cannot be limited to some."""
     ports: tuple[Port, ...] = ()
@@ -105,9 +107,12 @@ class Installation:
     def objects(self) -> list[JsonObject]:
         """All of it as manifests: namespace, kinds, accounts and roles."""
         admin = self.cluster_admin(self.namespace) if self.cluster_admin else ()
-        namespace: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        places = dict.fromkeys((self.namespace, *self.grants_in))
+        namespaces: list[JsonObject] = [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}} for each in places
+        ]
         return [
-            namespace,
+            *namespaces,
             *(definition.body() for definition in self.definitions),
             *self.accounts(),
             *self.roles_of_users(),
@@ -130,7 +135,17 @@ class Installation:
         """Each right of the grants, to be asked about; those of a process with `limits`."""
         if limits is not None and self.limited is not None:
             return (*self.limited.needs(limits), *grants.needs(self.home_grants, at_home=True))
-        return (*grants.needs(self.grants), *grants.needs(self.home_grants, at_home=True))
+        placed = (
+            replace(need, namespace=place)
+            for place, granted in self.grants_in.items()
+            for need in grants.needs(granted)
+        )
+        return (*grants.needs(self.grants), *grants.needs(self.home_grants, at_home=True), *placed)
+
+    @property
+    def every_grant(self) -> tuple[Grant, ...]:
+        """All rights of the account, wherever it has them."""
+        return (*self.grants, *self.home_grants, *(each for granted in self.grants_in.values() for each in granted))
 
     def accounts(self, namespace: str = "", limits: Limits | None = None) -> Sequence[JsonObject]:
         """The account with the least rights that it needs; `namespace` is where the operator runs, if not as usual."""
@@ -146,4 +161,8 @@ class Installation:
             rules = [grant.rule for grant in self.home_grants]
             made.append(grants.role(self.account, account.namespace, rules))
             made.append(account.is_given_at_home(self.account, binding=self.account))
+        for place, granted in self.grants_in.items():
+            name = f"{self.account}-{place}"
+            made.append(grants.role(name, place, [grant.rule for grant in granted]))
+            made.append(account.is_given_in(place, name))
         return made

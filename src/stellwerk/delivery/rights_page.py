@@ -28,6 +28,11 @@ def page(title: str, installation: Installation) -> str:
             *_table(installation.grants),
             "",
             *(["## In its own namespace", "", *_table(home), ""] if (home := installation.home_grants) else ()),
+            *(
+                line
+                for place, granted in installation.grants_in.items()
+                for line in (f"## In the namespace {place}", "", *_table(granted), "")
+            ),
             *(_limited(installation.limited) if installation.limited else ()),
             "## Objects",
             "",
@@ -78,12 +83,14 @@ def _limited(limited: LimitedGrants) -> list[str]:
 
 
 def _objects(installation: Installation) -> Iterator[str]:
-    own, home = (
-        [rule_object(grant.rule) for grant in grants] for grants in (installation.grants, installation.home_grants)
-    )
+    granted: dict[str, tuple[Grant, ...]] = {
+        "rights of the table above": installation.grants,
+        "rights in its own namespace": installation.home_grants,
+        **{f"rights in the namespace {place}": each for place, each in installation.grants_in.items()},
+    }
+    tables = {name: [rule_object(grant.rule) for grant in each] for name, each in granted.items()}
     for body in (*installation.accounts(), *installation.roles_of_users()):
         rules = _list(body.get("rules"))
-        tables = {"rights of the table above": own, "rights in its own namespace": home}
         content = next(
             (name for name, table in tables.items() if rules and all(rule in table for rule in rules)), _content(body)
         )

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from tests.cluster.component.kinds import serve
 from tests.cluster.own_cluster import own_cluster
 
-from stellwerk.api.core import Namespace
+from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.model import unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
-from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api import DEFINITIONS
+from stellwerk.operators.kyma.installation import INSTALLATION
 
 
 @pytest.fixture(scope="package")
@@ -32,11 +35,23 @@ async def remote_client(remote_cluster: LocalCluster) -> AsyncIterator[Client]:
         yield client
 
 
+async def install(client: Client) -> None:
+    """Install the kinds of the lifecycle manager in a control plane, and its account with its rights."""
+    await serve(client, *DEFINITIONS)
+    for body in INSTALLATION.objects():
+        gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
+        if gvk.kind != CustomResourceDefinition.resource.kind:
+            await client.apply(unstructured(await client.mapper.resource(gvk)), body)
+
+
 async def _prepare(cluster: LocalCluster) -> None:
-    """Have a control plane serve the kinds of the lifecycle manager."""
     async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="tests") as client:
-        await serve(client, *DEFINITIONS)
-        await client.apply(Namespace, {"metadata": {"name": labels.KCP_NAMESPACE}})
+        await install(client)
+
+
+def login_of_operator(cluster: LocalCluster) -> Path:
+    """The kubeconfig of its account."""
+    return cluster.kubeconfig_of_account(INSTALLATION.namespace, INSTALLATION.account)
 
 
 @pytest.fixture(scope="package")

@@ -20,6 +20,7 @@ from stellwerk.operators.btp.settings import TABLE
 from stellwerk.operators.cap.insight.help_topics import HELP as CAP
 from stellwerk.operators.cap_manager.insight.help_topics import HELP as CAP_MANAGER
 from stellwerk.operators.component.insight import help_topics as component
+from stellwerk.operators.kyma.insight.help_topics import HELP as KYMA
 from stellwerk.runtime.insight.reason_catalog import Meaning, command_in
 
 
@@ -28,7 +29,7 @@ def test_every_reason_has_a_page_with_its_meaning() -> None:
     catalogues: dict[str, Mapping[Any, Meaning[Any]]] = {
         "BtpOperator": CATALOGUE.meanings,
         "Component": component.CATALOGUE.meanings,
-        **{kind: each.catalogue.meanings for kind, each in {**CAP, **CAP_MANAGER}.items()},
+        **{kind: each.catalogue.meanings for kind, each in {**CAP, **CAP_MANAGER, **KYMA}.items()},
     }
     assert set(pages) == {(kind, str(reason)) for kind, meanings in catalogues.items() for reason in meanings}
     for kind, meanings in catalogues.items():

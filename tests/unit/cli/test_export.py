@@ -40,7 +40,7 @@ def test_an_exported_object_is_as_somebody_could_have_written_it() -> None:
 def test_an_export_has_the_kinds_that_users_write_in_the_order_in_which_they_can_be_applied() -> None:
     definitions = [Document(each.body()) for spec in OPERATORS.values() for each in spec.installation().definitions]
     served = sorted(defined_by(definitions).values(), key=lambda each: each.plural)
-    of_another = Resource("operator.kyma-project.io", "v1beta2", "Kyma", "kymas", namespaced=True)
+    of_another = Resource("operator.kyma-project.io", "v1alpha1", "Keda", "kedas", namespaced=True)
     assert [each.plural for each in of_users([of_another, *served])] == [
         "btpoperators",
         "components",
@@ -52,6 +52,10 @@ def test_an_export_has_the_kinds_that_users_write_in_the_order_in_which_they_can
         "domains",
         "clusterdomains",
         "capoperators",
+        "kymas",
+        "moduletemplates",
+        "modulereleasemetas",
+        "watchers",
     ]
 
 

@@ -52,7 +52,7 @@ skr-webhook-memory-limits=200Mi skr-webhook-cpu-limits=0.1 purge-finalizer-timeo
 DEFAULTS = ARGUMENTS.split()
 OURS = {
     *("without-registry", "raw-manifest-links", "module-signatures", "layer-cache-dir", "layer-cache-mib"),
-    *("disable-watcher", "enable-purge-finalizer"),
+    *("disable-watcher", "enable-purge-finalizer", "egress-allow-networks", "maintenance-policy-file"),
     *("module-rollout-at-once", "module-rollout-stop-share", "module-rollout-patience"),
     *("listener-client-authority", "listener-tls-folder", "listener-wakes-per-second"),
 }
@@ -77,7 +77,7 @@ def test_every_flag_of_the_original_has_its_name_and_default(dashes: str) -> Non
     settings, process = parsed(*(f"{dashes}{each}" for each in DEFAULTS))
 
     assert settings == Settings()
-    assert process == ProcessSettings(leader_elect=True)
+    assert process == ProcessSettings(leader_elect=True, zap_log_level="warn")
     assert parsed() == (settings, process)
     assert {row.flag for row in TABLE.rows if row.flag} == {each.partition("=")[0] for each in DEFAULTS} | OURS
 
@@ -109,7 +109,7 @@ def test_arguments_as_deployments_of_the_original_have_them_are_taken() -> None:
         "--disable-watcher",
     )
 
-    assert process == ProcessSettings(leader_elect=False, metrics_bind_address=":9090")
+    assert process == ProcessSettings(leader_elect=False, metrics_bind_address=":9090", zap_log_level="warn")
     assert settings == Settings(
         pprof=True,
         oci_registry_host="http://registry.local:5000",
@@ -237,10 +237,27 @@ def test_the_mode_of_fips_is_what_godebug_asks_for(text: str, mode: FipsMode) ->
     assert Settings(godebug=text).fips_mode is mode
 
 
-def test_the_level_of_the_log_and_the_terms_of_the_lease_are_those_of_the_engine() -> None:
-    levels = [parsed(f"--log-level={level}")[0].zap_log_level for level in range(5)]
+@pytest.mark.parametrize(
+    ("arguments", "level"),
+    [
+        ("", "warn"),
+        ("--log-level=1", "info"),
+        ("--log-level=2", "debug"),
+        ("--log-level=3", "3"),
+        ("--zap-log-level=debug", "debug"),
+        ("--zap-log-level=error", "warn"),
+        ("--zap-log-level=info --log-level=0", "info"),
+        ("--zap-log-level=5 --log-level=4", "5"),
+        ("--zap-log-level=panic --log-level=12", "12"),
+    ],
+)
+def test_the_log_shows_what_the_more_detailed_of_both_flags_asks_for(arguments: str, level: str) -> None:
+    settings, process = parsed(*arguments.split())
 
-    assert levels == ["warn", "info", "debug", "3", "4"]
-    assert [parsed(f"--zap-log-level={level}")[1].zap_log_level for level in levels] == levels
+    assert settings.more_detailed(process.zap_log_level) == level
+    assert parsed(f"--zap-log-level={level}")[1].zap_log_level == level, "the engine knows it"
+
+
+def test_the_terms_of_the_lease_are_those_of_the_original() -> None:
     terms = Settings().terms
     assert (terms.lease_duration_seconds, terms.renew_deadline_seconds, terms.retry_seconds) == (180, 120, 3)

@@ -104,11 +104,13 @@ BTP: JsonObject = {"enabled": True, "environment": {"SAP_BTP_SERVICE_OPERATOR": 
 COMPONENT: JsonObject = {"enabled": True}
 CAP: JsonObject = {"enabled": True}
 MANAGER: JsonObject = {"enabled": True}
+KYMA: JsonObject = {"enabled": True, "options": {"withoutRegistry": True, "disableWatcher": True}}
 ALL: JsonObject = {
     "btpManager": BTP,
     "componentOperator": COMPONENT,
     "capOperator": CAP,
     "capOperatorManager": MANAGER,
+    "kymaLifecycleManager": KYMA,
 }
 
 

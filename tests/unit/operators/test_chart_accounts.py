@@ -114,4 +114,4 @@ async def test_processes_share_an_existing_account_where_the_values_name_it(char
     objects = await chart.render({**ALL, "serviceAccount": {"create": False, "name": "ours"}})
 
     assert set(accounts(objects).values()) == {"ours"}
-    assert notes(objects).count(f"kubectl get serviceaccount ours --namespace {NAMESPACE}") == 4
+    assert notes(objects).count(f"kubectl get serviceaccount ours --namespace {NAMESPACE}") == 5

@@ -11,7 +11,10 @@ from stellwerk import __version__
 from stellwerk.assembly import OPERATORS
 from stellwerk.delivery import helm_chart
 
-WITHOUT_SAMPLE = {"BlueprintVersion", "CAPOperator", "CAPTenantOperation", "CAPTenantOutput", "ClusterDomain", "Domain"}
+WITHOUT_SAMPLE = {
+    *("BlueprintVersion", "CAPOperator", "CAPTenantOperation", "CAPTenantOutput", "ClusterDomain", "Domain"),
+    *("Kyma", "Manifest", "ModuleTemplate", "ModuleReleaseMeta", "Watcher"),
+}
 """Kinds that operators create, and those that need more than the local Kubernetes has."""
 
 

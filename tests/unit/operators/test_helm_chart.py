@@ -306,13 +306,15 @@ async def test_a_value_that_cannot_be_meant_is_refused_by_name(chart: Chart, val
 
 
 async def test_every_binding_in_the_whole_cluster_is_stated_by_the_notes(noted: Chart) -> None:
-    """No operator can be limited to namespaces, so each has a ClusterRoleBinding."""
+    """Each has a ClusterRoleBinding. One that has most rights in some namespaces only names these."""
     for spec in OPERATORS.values():
         own = helm_chart.key(spec)
         objects = await noted.render({"crds": {"install": False}, own: ALL[own]})
         assert [name for kind, name in objects if kind == "ClusterRoleBinding"]
         text = str(dig(objects["ConfigMap", "notes"], "data", "text"))
-        assert f"The {spec.title} is installed. It works on all namespaces." in text
+        places = " and ".join(spec.installation().grants_in)
+        where = f"the namespaces {places}" if places else "all namespaces"
+        assert f"The {spec.title} is installed. It works on {where}." in text
 
 
 @pytest.mark.parametrize(

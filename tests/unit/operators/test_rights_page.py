@@ -19,7 +19,7 @@ def test_each_right_has_its_purpose_and_each_object_its_content(spec: ProcessSpe
     page, installation = rights_page.page(spec.title, spec.installation()), spec.installation()
 
     assert installation.grants
-    for grant in (*installation.grants, *installation.home_grants):
+    for grant in installation.every_grant:
         assert grant.purpose in page
         assert all(occasion in page for occasion in grant.seldom.values())
     objects = re.findall(r"^\| (\w+) `(.+?)` \|(.*)\|$", page.partition("## Objects")[2], re.MULTILINE)

@@ -18,7 +18,7 @@ def requests_of_the_cap_server() -> Iterator[dict[str, object]]:
     """One for each right of the subscription server."""
     (server,) = (each for each in OPERATORS["cap"].processes if each.name == "cap-server")
     installation = server.installation()
-    granted = [each.rule for each in (*installation.grants, *installation.home_grants)]
+    granted = [each.rule for each in installation.every_grant]
     for group, resource, verb in sorted(audited.spelled_out(granted)):
         name, _, subresource = resource.partition("/")
         yield {

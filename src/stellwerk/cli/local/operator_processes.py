@@ -92,9 +92,14 @@ def _arguments(cluster: LocalCluster, one: Companion) -> list[str]:
         f"{PROBES}={HOST}:{free_port()}",
         f"{METRICS}={HOST}:{free_port()}",
         "--zap-encoder=console",
-        *(f"--{flag}={free_port()}" for flag in one.ports),
+        *(f"--{flag}={_here(flag)}{free_port()}" for flag in one.ports),
         *one.flags(),
     ]
+
+
+def _here(flag: str) -> str:
+    """What precedes the port in the value of a flag: some have an address."""
+    return f"{HOST}:" if flag.endswith("-bind-address") else ""
 
 
 def source_of(package: Path, renderer: Path) -> str:

@@ -103,7 +103,7 @@ _BROUGHT = frozenset({"services.cloud.sap.com"})
 
 def _other_projects(spec: OperatorSpec, served: Collection[str]) -> list[Found]:
     installations = [process.installation() for process in spec.processes]
-    grants = [grant for each in installations for grant in (*each.grants, *each.home_grants)]
+    grants = [grant for each in installations for grant in each.every_grant]
     own = _BROUGHT.union(row.resource.group for row in kinds.OWN)
     return check_rules.of_other_projects(grants, own, served)
 

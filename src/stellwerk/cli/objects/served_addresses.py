@@ -13,7 +13,7 @@ with lazy_imports(__name__):  # only a process that runs is asked
 
 PROBES, METRICS = "--health-probe-bind-address", "--metrics-bind-address"
 """The flags of the ports that every process has."""
-_ADDRESSES = {PROBES: "probes", METRICS: "metrics"}
+_ADDRESSES = {PROBES: "probes", METRICS: "metrics", "--kyma-skr-listener-bind-address": "reports"}
 _SERVERS = {"--port": "requests", "--webhook-port": "webhooks"}
 """The flags of further ports, which are all served on loopback here, and what comes in there."""
 

@@ -17,7 +17,7 @@ NAMESPACE = "kube-public"
 """Where Busola looks first for extensions."""
 _VERSION = "0.5"
 _FILTER = re.compile(r"""\[\?\(@\.(\w+)\s*==\s*["']([^"']*)["']\)\]""")
-_LAST = "[-1:]"
+_LAST, _EACH = "[-1:]", "[*]"
 _POSITIVE = ("True", "Ready", "Consistent")
 _NEGATIVE = ("False", "Error")
 _CRITICAL = ("Warning", "Unknown", "Processing", "Pending", "Deleting")
@@ -69,7 +69,7 @@ def config_map(definition: Definition) -> JsonObject:
 
 def jsonata(path: str) -> str:
     """The JSONata expression of a printer column's JSONPath. Raises ValueError where it has none."""
-    expression = _FILTER.sub(r'[\1="\2"]', path).replace(_LAST, "[-1]").lstrip(".")
+    expression = _FILTER.sub(r'[\1="\2"]', path).replace(_LAST, "[-1]").replace(_EACH, "").lstrip(".")
     if re.search(r"[?@*()]|\.\.", expression):
         raise ValueError(f"no JSONata for {path}")
     return expression

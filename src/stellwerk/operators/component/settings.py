@@ -11,8 +11,6 @@ import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
-from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from stellwerk.kube.types.identifiers import SYSTEM_NAMESPACES
@@ -22,8 +20,6 @@ from stellwerk.runtime.settings.table import Setting, SettingsTable
 
 with lazy_imports(__name__):
     from stellwerk.render.sources import egress as egress_rules
-
-Network: TypeAlias = IPv4Network | IPv6Network
 
 
 class Mode(StrEnum):
@@ -87,8 +83,8 @@ class Settings:
     http_repository_interval: timedelta = timedelta(seconds=30)
     egress_allow_hosts: tuple[str, ...] = ()
     egress_allow_ports: tuple[int, ...] = ()
-    egress_allow_networks: tuple[Network, ...] = ()
-    egress_refuse_networks: tuple[Network, ...] = ()
+    egress_allow_networks: tuple[parsers.Network, ...] = ()
+    egress_refuse_networks: tuple[parsers.Network, ...] = ()
     egress_allow_http: Permission = Permission.AUTO
     egress_allow_private: Permission = Permission.AUTO
     max_remote_clusters: int = 2_000
@@ -158,13 +154,6 @@ def _ports(text: str) -> tuple[int, ...]:
     return tuple(map(parsers.number(1, 65_535), parsers.words(text)))
 
 
-def _networks(text: str) -> tuple[Network, ...]:
-    try:
-        return tuple(ip_network(word) for word in parsers.words(text))
-    except ValueError:
-        raise ValueError("expected networks such as 10.0.0.0/8, separated by commas") from None
-
-
 _positive = parsers.of_duration(
     "a duration of at least one second such as 30s", lambda value: value >= timedelta(seconds=1)
 )
@@ -226,13 +215,13 @@ TABLE = SettingsTable(
         ),
         Setting(
             "egress_allow_networks",
-            parsers.words_of("[0-9A-Fa-f:./]+", _networks),
+            parsers.networks,
             "Networks that an httpRepository, or where tenancy is strict a kubeconfig, may name although they are "
             "loopback, link-local or private.",
         ),
         Setting(
             "egress_refuse_networks",
-            parsers.words_of("[0-9A-Fa-f:./]+", _networks),
+            parsers.networks,
             "Networks that an httpRepository, or where tenancy is strict a kubeconfig, must not name although "
             "they are public or allowed, such as those of the cluster's pods and Services.",
         ),

@@ -24,6 +24,7 @@ from stellwerk.runtime.settings.process_settings import PROCESS
 from stellwerk.runtime.settings.table import Setting, SettingsTable, spelled
 
 with lazy_imports(__name__):
+    from stellwerk.render.sources import egress as egress_rules
     from stellwerk.runtime.process import leader
 
 V = TypeVar("V")
@@ -110,10 +111,12 @@ class Settings:
     module_signatures: tuple[str, ...] = ()
     layer_cache_dir: str = ""
     layer_cache_mib: int = 512
+    egress_allow_networks: tuple[parsers.Network, ...] = ()
     skr_image_pull_secret: str = ""
     restricted_default_modules: tuple[str, ...] = ()
     enable_webhooks: bool = False
     min_maintenance_window_size: timedelta = timedelta(minutes=20)
+    maintenance_policy_file: str = "/etc/maintenance-policy/policy.json"
     metrics_cleanup_interval: int = 15
     drop_crd_stored_version_map: tuple[StoredVersion, ...] = tuple(
         StoredVersion(kind, FORMER_VERSION) for kind in ("Manifest", "Watcher", "ModuleTemplate", "Kyma")
@@ -170,10 +173,15 @@ class Settings:
     frequency_limiter_ttl: int = 300
     managed_fields_analysis_label: str = ""
 
+    def more_detailed(self, level: str) -> str:
+        """The level of the logger: that of `log_level`, or `level` if that shows more."""
+        own = {0: "warn", 1: "info", 2: "debug"}.get(self.log_level, str(self.log_level))
+        return max(level, own, key=_detail)
+
     @property
-    def zap_log_level(self) -> str:
-        """The level under the name of the logger."""
-        return {0: "warn", 1: "info", 2: "debug"}.get(self.log_level, str(self.log_level))
+    def egress(self) -> egress_rules.EgressRules:
+        """What may be called for modules: an administrator names the registry, which may be in a private network."""
+        return egress_rules.EgressRules(private=True, networks=self.egress_allow_networks)
 
     @property
     def terms(self) -> leader.Terms:
@@ -227,6 +235,12 @@ def refuse_contradictions(settings: Settings) -> None:
                     f"{flag} is empty, so that the image of the watcher is not known",
                     fix=f"set {flag}, or --disable-watcher to see changes in remote clusters only by looking there",
                 )
+
+
+def _detail(level: str) -> int:
+    """How much a level of the logger shows."""
+    words = ("panic", "error", "warn", "info", "debug")
+    return words.index(level) if level in words else len(words) - 2 + int(level)
 
 
 # ---- how each kind of value is read
@@ -327,8 +341,8 @@ _number = parsers.number(1, 1_000_000)
 _SERVERS_LIMIT = "the API server's own limits apply"
 _NO_PPROF = "there is no pprof server in Python"
 
-PROCESS_TABLE = replace(PROCESS, defaults=replace(PROCESS.defaults, leader_elect=True))
-"""The settings of every process. As with the original, the leader election is on by default."""
+PROCESS_TABLE = replace(PROCESS, defaults=replace(PROCESS.defaults, leader_elect=True, zap_log_level="warn"))
+"""The settings of every process. As with the original, the leader election is on and warnings are logged by default."""
 
 TABLE = SettingsTable(
     Settings(),
@@ -362,7 +376,12 @@ TABLE = SettingsTable(
         _inert("k8s_client_burst", _number, _SERVERS_LIMIT),
         _inert("k8s_skr_client_qps", _number, _SERVERS_LIMIT),
         _inert("k8s_skr_client_burst", _number, _SERVERS_LIMIT),
-        Setting("log_level", parsers.number(0, 100), "0: warnings, 1: info, 2: debug, 3 and more: further detail."),
+        Setting(
+            "log_level",
+            parsers.number(0, 100),
+            "0: warnings, 1: info, 2: debug, 3 and more: further detail. Of it and `--zap-log-level`, the one "
+            "that shows more counts.",
+        ),
         Setting(
             "sync_namespace",
             parsers.namespace,
@@ -407,6 +426,12 @@ TABLE = SettingsTable(
         ),
         Setting("layer_cache_mib", parsers.number(1, 1 << 20), "How much that folder may hold, in MiB."),
         Setting(
+            "egress_allow_networks",
+            parsers.networks,
+            "Networks in which a registry, its server of tokens or a link may be, although they are loopback or "
+            "link-local.",
+        ),
+        Setting(
             "skr_image_pull_secret",
             parsers.name_or_none,
             "Secret in kcp-system that is copied to remote clusters, for the images of modules.",
@@ -417,6 +442,12 @@ TABLE = SettingsTable(
             "Modules that only Kymas get which the kymaSelector of their ModuleReleaseMeta matches.",
         ),
         replace(_inert("enable_webhooks", bool, "there are none"), is_switch=True),
+        Setting(
+            "maintenance_policy_file",
+            str,
+            "File with the policy of maintenance windows, read at the start. Without one, modules whose upgrade needs "
+            "a downtime are not upgraded, unless their Kyma skips maintenance windows.",
+        ),
         Setting(
             "min_maintenance_window_size",
             parsers.positive_duration,
@@ -591,5 +622,6 @@ All of them are flags of `stellwerk run kyma`, or environment variables where a 
 as in Go: `90s`, `5m`, `1440h`. Lists are separated by commas.""",
 )
 """Those of ours are `without_registry`, `raw_manifest_links`, `module_signatures`, `layer_cache_dir`,
-`layer_cache_mib`, `disable_watcher`, `enable_purge_finalizer`, `listener_client_authority`, `listener_tls_folder`,
-`listener_wakes_per_second` and those that begin with `module_rollout`."""
+`layer_cache_mib`, `egress_allow_networks`, `maintenance_policy_file`, `disable_watcher`, `enable_purge_finalizer`,
+`listener_client_authority`, `listener_tls_folder`, `listener_wakes_per_second` and those that begin with
+`module_rollout`."""

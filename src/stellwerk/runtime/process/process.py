@@ -37,7 +37,7 @@ from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.remote_clusters import Connect, RemoteClusters, RemoteLimits
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.control.events import EventRecorder
-from stellwerk.runtime.process.leader import Fence, LeaderElector, new_identity
+from stellwerk.runtime.process.leader import Fence, LeaderElector, Terms, new_identity
 from stellwerk.runtime.process.manager import Manager, Runnable
 from stellwerk.runtime.serving.health import HealthChecks, metrics_route
 from stellwerk.runtime.serving.http import ListenAddress, Server
@@ -75,6 +75,8 @@ class OperatorIdentity:
     rights: Rights = field(default_factory=Rights)
     namespaces: tuple[str, ...] = ()
     """The only ones whose objects it watches; empty: all."""
+    terms: Terms | None = None
+    """Those of the Lease; None: the usual ones."""
 
     def home(self, config: ClusterConfig) -> str:
         """The namespace that it has for its own."""
@@ -253,7 +255,9 @@ def _elector(
     client: Client, identity: OperatorIdentity, metrics: Metrics, recorder: EventRecorder, fence: Fence
 ) -> LeaderElector:
     namespace = identity.home(client.config)
-    return LeaderElector(client, identity.lease, namespace, metrics=metrics, recorder=recorder, fence=fence)
+    return LeaderElector(
+        client, identity.lease, namespace, terms=identity.terms, metrics=metrics, recorder=recorder, fence=fence
+    )
 
 
 def _serve(manager: Manager, process: ProcessSettings, strangers: Client) -> None:

@@ -12,12 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Generic, TypeVar
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Generic, TypeAlias, TypeVar
 
 from stellwerk.kube.types import duration
 
 V = TypeVar("V")
 E = TypeVar("E", bound=StrEnum)
+
+Network: TypeAlias = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,17 @@ def words(text: str) -> tuple[str, ...]:
 def words_of(pattern: str, read: Callable[[str], V]) -> Formed[V]:
     """A reader of words between commas, each of which is of this form."""
     return Formed(rf"[\s,]*(({pattern})(\s*,[\s,]*({pattern}))*)?[\s,]*", read)
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    try:
+        return tuple(ip_network(word) for word in words(text))
+    except ValueError:
+        raise ValueError("expected networks such as 10.0.0.0/8, separated by commas") from None
+
+
+networks = words_of("[0-9A-Fa-f:./]+", _networks)
+"""Networks between commas."""
 
 
 def number(lowest: int, highest: int) -> Number:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cluster.kyma.conftest import login_of_operator
 from tests.cluster.runtime.conftest import Bell
 
 from stellwerk.api.core import ConfigMap, Namespace, Secret
@@ -248,7 +249,7 @@ async def works(
     (tmp_path / "2.0.0.yaml").write_text(layer("2.0.0", colour="blue"))
     await remote_client.apply(Namespace, {"metadata": {"name": SPACE}})
     async with contextlib.AsyncExitStack() as stack:
-        home_line = await stack.enter_async_context(FaultProxy(home_cluster.kubeconfig))
+        home_line = await stack.enter_async_context(FaultProxy(login_of_operator(home_cluster)))
         remote_line = await stack.enter_async_context(FaultProxy(remote_cluster.kubeconfig))
         config = ClusterConfig.load(home_line.kubeconfig)
         ours = await stack.enter_async_context(Client.connect(config, field_manager=labels.FIELD_MANAGER))

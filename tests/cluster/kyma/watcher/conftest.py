@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tests.cluster.component.kinds import serve
+from tests.cluster.kyma.conftest import install
 from tests.cluster.own_cluster import own_cluster
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
-from stellwerk.api.core import Namespace
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import unstructured
 from stellwerk.local.build import published_definitions
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
-from stellwerk.operators.kyma import labels
-from stellwerk.operators.kyma.api import DEFINITIONS
 
 PUBLISHED = (
     "gateways.networking.istio.io",
@@ -33,9 +30,7 @@ async def prepare(cluster: LocalCluster) -> None:
         target = unstructured(CustomResourceDefinition.resource)
         for body in published_definitions.definitions(PUBLISHED):
             await client.apply(target, body)
-        await serve(client, *DEFINITIONS)
-        for namespace in (labels.KCP_NAMESPACE, labels.ISTIO_NAMESPACE):
-            await client.apply(Namespace, {"metadata": {"name": namespace}})
+        await install(client)
 
 
 @pytest.fixture(scope="package")

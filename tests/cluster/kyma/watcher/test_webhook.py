@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.cluster.kyma.conftest import login_of_operator
 from tests.unit.kyma.watcher.authorities import a_leaf, an_authority, content
 
 from stellwerk.api.admission import ValidatingWebhookConfiguration
@@ -112,7 +113,7 @@ async def works(
         failure_base_delay=timedelta(seconds=0.1),
     )
     async with contextlib.AsyncExitStack() as stack:
-        config = ClusterConfig.load(watcher_cluster.kubeconfig)
+        config = ClusterConfig.load(login_of_operator(watcher_cluster))
         ours = await stack.enter_async_context(Client.connect(config, user_agent="klm"))
         http = HttpClient(tls=None, user_agent="test", connect_seconds=5.0, silence_seconds=5.0)
         stack.push_async_callback(http.close)

@@ -28,6 +28,7 @@ from typing import ClassVar, NamedTuple
 import msgspec
 
 from stellwerk.api.core import ConfigMap
+from stellwerk.delivery.step_rights import Use
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Kind, owner_reference, plain_json
@@ -194,6 +195,16 @@ def _takers(shown: ConfigMap) -> Iterator[str]:
 
 ROLLOUTS = Collection(ConfigMap, labels=labels.ROLLOUT_LABEL)
 VERSIONS = Collection(ModuleVersion)
+USES = (
+    Use(
+        ROLLOUTS,
+        "no rollout is limited",
+        (Create, Patch, Delete),
+        {"patch": "a rollout goes from some clusters to the next ones"},
+    ),
+    Use(VERSIONS, "no version of a module is known"),
+)
+"""What passes ask about and steps write besides Kymas and Manifests, for the rights."""
 TURN_OF = Index(ROLLOUTS, "kyma", _takers)
 AWAITING = Index(KYMAS, "awaited version", _awaited)
 CANARIES_WITH = Index(KYMAS, "module of a canary", _modules_of_canary)

@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Secret
+from stellwerk.delivery.step_rights import Use
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
@@ -45,10 +46,13 @@ from stellwerk.operators.kyma.api_manifest import Manifest
 from stellwerk.operators.kyma.api_module import ModuleTemplate
 from stellwerk.operators.kyma.api_status import State
 from stellwerk.operators.kyma.collections import (
+    ACCESS_SECRETS,
+    GATEWAYS,
     HOME_DEFINITIONS,
     KYMAS,
     MANIFESTS,
     MANIFESTS_OF_KYMA,
+    METAS,
     METAS_IN,
     OTHER_SECRETS,
     RUNTIME_DEFINITIONS,
@@ -59,7 +63,9 @@ from stellwerk.operators.kyma.collections import (
     RUNTIME_SECRETS,
     RUNTIME_TEMPLATES,
     RUNTIME_TEMPLATES_EVERYWHERE,
+    TEMPLATES,
     TEMPLATES_IN,
+    WATCHERS,
 )
 from stellwerk.operators.kyma.kyma import catalog, deletion, skr, status, sync
 from stellwerk.operators.kyma.kyma.catalog import Entry
@@ -107,6 +113,29 @@ from stellwerk.runtime.reconciler import Notice, Severity
 
 KymaStep: TypeAlias = Step[KymaStatus]
 T = TypeVar("T", bound=HasMetadata)
+
+OWN = Use(KYMAS, "no Kyma is seen, or held until its modules are gone", (Patch, RemoveFinalizer))
+USES = (
+    Use(MANIFESTS, "no Kyma gets a module, or loses one", (Apply, Delete)),
+    Use(TEMPLATES, "no version of a module is known"),
+    Use(METAS, "no module has a channel"),
+    Use(ACCESS_SECRETS, "no remote cluster is reached"),
+    Use(OTHER_SECRETS, "no remote cluster gets the Secret to pull images with"),
+    Use(WATCHERS, "no remote cluster reports changes"),
+    Use(GATEWAYS, "no remote cluster knows where to report changes"),
+)
+"""What passes ask about and steps write in the control plane, for the rights."""
+USES_OF_CLUSTER = (Use(HOME_DEFINITIONS, "no remote cluster gets the kinds of its Kyma"),)
+"""The same of what has no namespace."""
+REMOTE_USES: tuple[Use[Any], ...] = (
+    Use(RUNTIME_NAMESPACES, "a remote cluster has no place for its Kyma", (Apply,)),
+    Use(RUNTIME_DEFINITIONS, "a remote cluster does not serve Kymas and its catalog", (Apply, Delete)),
+    Use(RUNTIME_SECRETS, "a remote cluster has no Secret to pull images with", (Apply,)),
+    Use(RUNTIME_KYMAS, "users have no Kyma, or its metadata are not kept", (Create, Apply, Patch, Delete)),
+    Use(RUNTIME_TEMPLATES, "a remote cluster has no catalog", (Apply, Delete)),
+    Use(RUNTIME_METAS, "a remote cluster has no catalog", (Apply, Delete)),
+)
+"""The same in a remote cluster, whose login has the rights."""
 
 SHOWN_DELETING = ".status.State set to Deleting"
 """The operation in the remote cluster of a Kyma that is being deleted."""

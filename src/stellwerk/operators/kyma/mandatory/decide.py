@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from stellwerk.apply.fields.compare import compare
+from stellwerk.delivery.step_rights import Use
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.model import JsonObject, plain_json
 from stellwerk.kube.types.object_meta import ObjectMeta, Record
@@ -36,13 +37,21 @@ from stellwerk.operators.kyma.mandatory.modules import (
 )
 from stellwerk.operators.kyma.module.resolution import Component, Offers, manifest_name, manifest_of, release_of
 from stellwerk.render.errors import SourceError
-from stellwerk.runtime.control.step import Apply, Failure, Step, Wait, Write
+from stellwerk.runtime.control.step import Apply, Delete, Failure, Patch, RemoveFinalizer, Step, Wait, Write
 from stellwerk.runtime.reading.known import Absent, NotKnown, Unknown
 from stellwerk.runtime.reading.questions import Collection
 from stellwerk.runtime.reading.view import View
 from stellwerk.runtime.reconciler import Retry
 
 AnyStep: TypeAlias = Step[Record]
+
+USES = (
+    Use(KYMAS, "no Kyma gets mandatory modules"),
+    Use(MANIFESTS, "no Kyma gets a mandatory module, or loses one", (Apply, Delete)),
+    Use(METAS, "no mandatory module is held until its Manifests are gone", (Patch, RemoveFinalizer)),
+    Use(TEMPLATES, "no mandatory module is held until its Manifests are gone", (Patch, RemoveFinalizer)),
+)
+"""What passes ask about and steps write, for the rights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

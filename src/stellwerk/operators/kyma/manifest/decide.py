@@ -29,6 +29,7 @@ from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import Standing
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.delivery import workloads
+from stellwerk.delivery.step_rights import Use
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured, dig
@@ -72,6 +73,13 @@ from stellwerk.runtime.reading.questions import NOT_LISTED, Collection
 from stellwerk.runtime.reading.view import View
 
 ManifestStep: TypeAlias = Step[ManifestStatus]
+
+OWN = Use(MANIFESTS, "no Manifest is seen, or held until its module is gone", (Patch, Delete))
+USES = (
+    Use(KYMAS, "no Manifest finds the Kyma that it belongs to"),
+    Use(DEPLOYER_SECRETS, "Secrets of the deployer get no data"),
+)
+"""What passes ask about and steps write in the control plane, for the rights."""
 
 REFERENCED_WITHIN = timedelta(minutes=5)
 """How long a Manifest may be unknown to its Kyma, whose status is written after it."""

@@ -23,6 +23,7 @@ from stellwerk.api.cert_manager import CertManagerCertificate
 from stellwerk.api.core import Secret
 from stellwerk.api.gardener import GardenerCertificate
 from stellwerk.apply.objects.desired import Desired, digest_of
+from stellwerk.delivery.step_rights import Use
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Kind
 from stellwerk.kube.types.object_meta import Record, rfc3339
@@ -152,6 +153,16 @@ ISTIO_COLLECTIONS: tuple[Collection[Any], ...] = (
 )
 """What is read and written in the namespace of Istio."""
 
+
+USES: tuple[Use[Any], ...] = (
+    *(
+        Use(each, "no webhook of a remote cluster gets a certificate", (Apply, Patch, Delete))
+        for each in CERTIFICATES.values()
+    ),
+    Use(CERTIFICATE_SECRETS, "certificates do not reach the webhooks of remote clusters", (Delete,)),
+    Use(GATEWAY_SECRETS, "no webhook of a remote cluster knows the authorities of the Gateway"),
+)
+"""What is read and written in the namespace of Istio, for the rights."""
 
 # ---- the Gateway
 

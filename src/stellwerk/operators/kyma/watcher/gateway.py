@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+from stellwerk.delivery.step_rights import Use
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
@@ -51,6 +52,12 @@ from stellwerk.runtime.reading.view import View
 from stellwerk.runtime.reconciler import Notice, Retry, Severity
 
 GatewayStep: TypeAlias = Step[Record]
+
+USES = (
+    Use(ROOT_SECRETS, "no Gateway gets a certificate"),
+    Use(GATEWAY_SECRETS, "no Gateway gets a certificate", (Create, Patch)),
+)
+"""What passes ask about and steps write in the namespace of Istio, for the rights."""
 
 _log = logging.getLogger(__name__)
 

@@ -24,6 +24,7 @@ from stellwerk.api.core import Pod, Secret, Service
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.objects.desired import Desired
+from stellwerk.delivery.step_rights import Use
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig, unstructured
 from stellwerk.operators.kyma import labels
@@ -99,6 +100,15 @@ RUNTIME_COLLECTIONS = (
     PODS,
 )
 """What is read and written in a remote cluster. Of Secrets and Deployments only ours is watched."""
+REMOTE_USES: tuple[Use[Any], ...] = (
+    *(
+        Use(each, "no change in a remote cluster is reported", (Apply, Delete))
+        for each in (PRIORITY_CLASSES, SERVICES, POLICY_COLLECTION, SECRETS, DEPLOYMENTS)
+    ),
+    Use(CONFIGURATIONS, "no change in a remote cluster is reported", (Apply, Patch, Delete)),
+    Use(PODS, "it is not shown why the webhook does not start"),
+)
+"""What passes ask about and steps write in a remote cluster, whose login has the rights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

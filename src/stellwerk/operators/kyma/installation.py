@@ -1,0 +1,57 @@
+"""What a cluster needs before the lifecycle manager starts, and how the local system starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from stellwerk.delivery.installation import Installation, Port
+from stellwerk.operators.kyma import labels, rights
+from stellwerk.operators.kyma.api import DEFINITIONS
+from stellwerk.operators.kyma.settings import Settings
+from stellwerk.runtime.access.permission_check import Need, Rights
+from stellwerk.runtime.process.process import OperatorIdentity
+
+_LISTENER = Port(name="listener", flag="kyma-skr-listener-bind-address", number=8082)
+
+
+def _local_flags(_: Path) -> Sequence[str]:
+    return ["--leader-elect=false", "--without-registry", "--disable-watcher", "--log-level=1"]
+
+
+def _files() -> Mapping[str, str]:
+    return {"deploy/rbac/kyma-remote-cluster.yaml": yaml.safe_dump_all(rights.remote_role(), sort_keys=False)}
+
+
+INSTALLATION = Installation(
+    namespace=labels.KCP_NAMESPACE,
+    account=rights.ACCOUNT,
+    lease=labels.LEASE_NAME,
+    original="klm-controller-manager",
+    definitions=DEFINITIONS,
+    grants=rights.GRANTS,
+    grants_in={labels.KCP_NAMESPACE: rights.HOME_GRANTS, labels.ISTIO_NAMESPACE: rights.ISTIO_GRANTS},
+    name_of_roles="kyma-lifecycle-manager",
+    ports=(_LISTENER,),
+    local_flags=_local_flags,
+    files=_files,
+)
+
+
+def identity(settings: Settings) -> OperatorIdentity:
+    """The identity of a process with these settings."""
+    needs = tuple(replace(need, namespace=_place(need, settings)) for need in INSTALLATION.needs())
+    own = INSTALLATION.identity()
+    return replace(
+        own, rights=Rights(needs, "stellwerk install kyma"), component=labels.OPERATOR_NAME, terms=settings.terms
+    )
+
+
+def _place(need: Need, settings: Settings) -> str:
+    """Where a right is needed, if settings name other namespaces."""
+    if need.resource == "gateways":
+        return settings.istio_gateway_namespace
+    return settings.istio_namespace if need.namespace == labels.ISTIO_NAMESPACE else need.namespace

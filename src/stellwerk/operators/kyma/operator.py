@@ -1,0 +1,39 @@
+"""The Kyma Lifecycle Manager as a value."""
+
+from __future__ import annotations
+
+from stellwerk.delivery.operator_spec import MadeObjects, OperatorSpec, OwnKind, WideColumn
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    from stellwerk.operators.kyma import installation, process, settings
+    from stellwerk.operators.kyma.insight import help_topics
+
+_GROUP = "operator.kyma-project.io"
+
+
+def _kind(short: str, kind: str, *wide: WideColumn) -> OwnKind:
+    return OwnKind(short, Resource(_GROUP, "v1beta2", kind, f"{kind.lower()}s", True), wide)
+
+
+_VERSION = WideColumn("VERSION", ("spec", "version"))
+
+OPERATOR = OperatorSpec(
+    name="kyma",
+    title="Kyma Lifecycle Manager",
+    kinds=(
+        _kind("kyma", "Kyma", WideColumn("CHANNEL", ("spec", "channel"))),
+        _kind("mf", "Manifest", _VERSION),
+        _kind("mt", "ModuleTemplate", WideColumn("MODULE", ("spec", "moduleName")), _VERSION),
+        _kind("mrm", "ModuleReleaseMeta"),
+        _kind("watcher", "Watcher", WideColumn("MANAGER", ("spec", "manager"))),
+    ),
+    made=(MadeObjects(_GROUP, "Manifest"),),
+    settings=lambda: settings.TABLE,
+    process=lambda: settings.PROCESS_TABLE,
+    start=lambda own, settings, _: process.launch(own, settings),
+    installation=lambda: installation.INSTALLATION,
+    help=lambda: help_topics.HELP,
+    insight=dict,
+)
