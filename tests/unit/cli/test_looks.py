@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from textwrap import dedent
 
@@ -140,6 +141,29 @@ def test_why_has_an_ascii_form() -> None:
 def test_siblings_in_a_tree_are_joined_by_a_line() -> None:
     found = (Finding("first", because=(Finding("inner"),)), Finding("second"))
     assert findings.drawn(found, PLAIN) == ["├─ first", "│  └─ inner", "└─ second"]
+
+
+def test_a_message_that_objects_hand_on_is_read_once_where_it_comes_from() -> None:
+    message = "pod mtx-1 ended with exit code 3: full"
+    job = Finding(f"Job shop/mtx-1 has failed: {message}", "BackoffLimitExceeded", is_root_cause=True)
+    other = Finding("Secret shop/b lacks the key token")
+    operation = Finding(f"CAPTenantOperation shop/x: step 1 has failed: {message}.", "Failed", (job, other))
+    tenant = Finding(job.text, "ProvisioningFailed", (operation,))
+    apart = Finding(f"CAPTenant shop/b: {message}", "", (Finding(f"Pod shop/p: {message}/b"),))
+
+    told = findings.once((tenant, apart))
+
+    assert findings.drawn(told, PLAIN) == look(
+        """
+        ├─ CAPTenantOperation shop/x: step 1 has failed                           Failed
+        │  ├─ Job shop/mtx-1 has failed: pod mtx-1 ended with exit code 3: full   BackoffLimitExceeded   <- root cause
+        │  └─ Secret shop/b lacks the key token
+        └─ CAPTenant shop/b: pod mtx-1 ended with exit code 3: full
+           └─ Pod shop/p: pod mtx-1 ended with exit code 3: full/b
+        """
+    )
+    assert findings.once((replace(tenant, because=(replace(job, reason=""),)),))[0].reason == "ProvisioningFailed"
+    assert findings.once(told) == told
 
 
 def test_why_shows_the_objects_own_message_where_nobody_knows_more() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from stellwerk.cli.objects import object_summary
@@ -18,7 +20,7 @@ _ROOT = "<- root cause"
 
 def told(seen: ObjectSummary, style: Style, now: datetime | None = None) -> list[str]:
     """The lines for people: the object, the tree below it, and what to do next."""
-    tree = drawn(seen.diagnosis.findings or _only_message(seen), style)
+    tree = drawn(once(seen.diagnosis.findings or _only_message(seen)), style)
     remarks = [f"{style.painted('Remark:', 'strong')} {escaped(remark)}" for remark in seen.diagnosis.remarks]
     lines = [
         object_summary.headline(seen, style, now),
@@ -43,6 +45,43 @@ def drawn(findings: Sequence[Finding], style: Style) -> list[str]:
     branches = list(_branches(findings, ""))
     width = max((len(stem) for stem, finding in branches if _remark(finding) and len(stem) <= _WIDEST), default=0)
     return [_line(style.drawn(stem), width, finding, style) for stem, finding in branches]
+
+
+def once(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The tree in which each message is read once: at the deepest level that has it (pure).
+
+    Objects hand on the message of the one below: what follows a colon and is said again below is left out, and a level
+    that says nothing else is, but for its reason.
+    """
+    told: list[Finding] = []
+    for finding in findings:
+        below = once(finding.because)
+        said = [*_texts(below)]
+        if below and finding.text.removesuffix(".") in said:
+            told += (replace(below[0], reason=below[0].reason or finding.reason), *below[1:])
+        else:
+            told.append(replace(finding, text=_without_message(finding.text, said), because=below))
+    return tuple(told)
+
+
+def _texts(findings: Sequence[Finding]) -> Iterator[str]:
+    for finding in findings:
+        yield finding.text
+        yield from _texts(finding.because)
+
+
+def _without_message(text: str, said: Sequence[str]) -> str:
+    """The text up to the colon before a message that is said already."""
+    for colon in re.finditer(": ", text):
+        message = text[colon.end() :].removesuffix(".")
+        whole = re.compile(rf"(?<![\w/.-]){re.escape(message)}(?![\w/-])")
+        if len(message) >= _LEAST and any(map(whole.search, said)):
+            return text[: colon.start()]
+    return text
+
+
+_LEAST = 12
+"""Letters of a message: a shorter one may be the same by chance."""
 
 
 def _branches(findings: Sequence[Finding], indent: str) -> Iterator[tuple[str, Finding]]:
