@@ -239,3 +239,39 @@ def test_differences_for_programs() -> None:
             "changes": [],
         },
     ]
+
+
+def test_what_an_apply_comes_to_is_worked_out_for_users_who_may_not_try_it() -> None:
+    live = a_deployment(1, proxy="proxy:1.4", side="s:1")
+    live["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Always"  # type: ignore[index,call-overload]
+    wanted = a_deployment(2, proxy="proxy:1.5")
+
+    assert told(live, dry_run.overlaid(wanted, live)) == [
+        "spec.replicas: 1 -> 2",
+        "spec.template.spec.containers[name=proxy].image: proxy:1.4 -> proxy:1.5",
+    ]
+    assert dry_run.overlaid(a_deployment(1, proxy="proxy:1.4"), live) is live, (
+        "only defaults and what others have added"
+    )
+    limits: JsonObject = {"spec": {"limits": {"cpu": "1000m"}, "args": ["a", "b"]}}
+    assert dry_run.overlaid({"spec": {"limits": {"cpu": 1}}}, limits) is limits
+    assert dry_run.overlaid({"spec": {"args": ["b"]}}, limits)["spec"] == {"limits": {"cpu": "1000m"}, "args": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("marks", "code", "last"),
+    [
+        ("", 0, "nothing differs, 4 unchanged"),
+        ("~", 3, "1 object differs, 4 unchanged"),
+        ("~?", 3, "1 object differs, 4 unchanged, 1 not compared"),
+        ("?", 5, "nothing differs, 4 unchanged, 1 not compared"),
+        ("!+", 3, "2 objects differ, 4 unchanged"),
+    ],
+)
+def test_the_exit_code_is_about_differences_and_about_rights_only_if_nothing_differs(
+    marks: str, code: int, last: str
+) -> None:
+    lines = [DiffLine(mark, f"ConfigMap a/{mark}") for mark in marks]
+    assert dry_run.exit_code(lines) == code
+    assert dry_run.shown(lines, 4, Style())[-1].startswith(last)
+    assert len(dry_run.as_json(lines, 4)["objects"]) == len(marks)  # type: ignore[arg-type]

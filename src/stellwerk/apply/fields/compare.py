@@ -96,7 +96,7 @@ class _FieldWalk:
             for number, (one, other) in enumerate(zip(wanted, live, strict=True)):
                 self.value(one, other, f"{path}[{_name(one) or number}]")
             return
-        wanted_by_name, live_by_name = _by_name(wanted), _by_name(live)
+        wanted_by_name, live_by_name = by_name(wanted), by_name(live)
         if wanted_by_name is None or live_by_name is None or len(wanted) > len(live):
             self.differences.append(_difference(wanted, live, path))
             return
@@ -149,7 +149,7 @@ def _name(item: JsonValue) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _by_name(items: list[JsonValue]) -> dict[str, JsonValue] | None:
+def by_name(items: list[JsonValue]) -> dict[str, JsonValue] | None:
     """Items by their names; None where one has none or two share one."""
     named = {name: item for item in items if (name := _name(item))}
     return named if len(named) == len(items) else None

@@ -64,7 +64,7 @@ async def _diff(
     print_result(lambda style: dry_run.shown(lines, unchanged, style), lambda: dry_run.as_json(lines, unchanged))
     if file is None and any(line.waits for line in lines):
         settings.say(object_actions.put_back_now(Unstructured.of(to_json_object(obj))))
-    return Exit.DIFFERENT if compared.lines else Exit.DONE
+    return dry_run.exit_code(lines)
 
 
 async def _asked(

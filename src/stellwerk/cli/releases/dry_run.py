@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from stellwerk.api.core import Pod, ServiceAccount
+from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.failures import failure_of
-from stellwerk.apply.fields import managed_fields, takeover_preview
+from stellwerk.apply.fields import compare, managed_fields, takeover_preview
 from stellwerk.apply.fields.managed_fields import Claims
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.set import server_warnings
@@ -33,7 +34,7 @@ from stellwerk.kube.concurrency import together
 from stellwerk.kube.http import warnings
 from stellwerk.kube.types.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, NotServed, Unexplained
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured, dig, unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, PartialObjectMetadata, Unstructured, dig, unstructured
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ class DiffLine:
     """Why the API server would refuse the object; None where the set may change that."""
 
     @property
+    def is_difference(self) -> bool:
+        """Whether something is known to differ, and not only that the user may not look."""
+        return self.mark != _UNKNOWN
+
+    @property
     def is_refused(self) -> bool:
         """Whether the API server would refuse the object."""
         return self.refusal is not None
@@ -61,6 +67,8 @@ class DiffLine:
 
 
 _CERTAIN = "would be refused"
+_UNKNOWN = "?"
+"""The mark of an object that the user may not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,7 @@ class Compared:
 async def _of_objects(client: Client, asked: Sequence[_Asked]) -> Compared:
     found = await together(asked, lambda one: _heard(client, one))
     lines = [line for line, _ in found if line is not None]
-    return Compared(lines, [remark for _, heard in found for remark in heard])
+    return Compared(lines, [*dict.fromkeys(remark for _, heard in found for remark in heard)])
 
 
 async def of_set(
@@ -90,8 +98,11 @@ async def of_set(
     known: Inventory,
     *,
     creates_namespaces: bool = True,
+    is_by_another: bool = False,
 ) -> Compared:
     """What rolling out a set would change, whose inventory is `known`.
+
+    `is_by_another`: an operator will, so that a right which the user lacks is no refusal.
 
     With `creates_namespaces` the rollout creates namespaces that are missing, also those that are no objects of the
     set. What others have changed is put back at the next reapply.
@@ -102,7 +113,8 @@ async def of_set(
     for one in due:
         comes = creates_namespaces or one.address.key.namespace in own
         member = _member(one, entries.get(one.identity), now, namespace_comes=comes)
-        asked.append(_Asked(one.desired, prefix, one.directive.update.claims(prefix, RECLAIMS), member))
+        claims = one.directive.update.claims(prefix, RECLAIMS)
+        asked.append(_Asked(one.desired, prefix, claims, member, is_by_another))
     found = _with_what_is_judged_anew(await _of_objects(client, asked), due)
     return replace(found, lines=[*found.lines, *_leaving(known, wanted)])
 
@@ -110,10 +122,12 @@ async def of_set(
 async def of_preview(client: Client, preview: Preview) -> tuple[Compared, int]:
     """What the next reconcile would change, and how many objects it would leave unchanged."""
     if preview.inventory is not None:
-        found = await of_set(client, preview.members, preview.field_manager, preview.inventory)
+        known = preview.inventory
+        found = await of_set(client, preview.members, preview.field_manager, known, is_by_another=True)
     else:
         claims = preview.claims or managed_fields.all_but(managed_fields.CONTROL_PLANE)
-        found = await _of_objects(client, [_Asked(each, preview.field_manager, claims) for each in preview.objects])
+        asked = [_Asked(each, preview.field_manager, claims, is_by_another=True) for each in preview.objects]
+        found = await _of_objects(client, asked)
     shown = {line.ref for line in found.lines}
     renewed = [
         DiffLine("~", str(ref), f"will be created again: {why}")
@@ -230,18 +244,31 @@ class _Asked:
     """The managers whose fields are taken over with the object."""
     member: _Member | None = None
     """The policies for an object of a set."""
+    is_by_another: bool = False
+    """Whether an operator applies it, with rights of its own."""
 
 
 async def _heard(client: Client, asked: _Asked) -> tuple[DiffLine | None, list[str]]:
     address = asked.desired.address
     with warnings.Listening() as heard:
-        line = await _compared(client, asked)
+        try:
+            line = await _compared(client, asked)
+        except _MayNotTry as error:
+            return error.line, [f"compared without a dry run, and so without defaults and admission: {error}"]
     return line, [f"{address}: {said}" for said in server_warnings.shown(address, heard)]
+
+
+class _MayNotTry(Exception):
+    """The user may not have the object applied, which the operator may. `line`: the difference as far as it shows."""
+
+    def __init__(self, why: str, line: DiffLine | None) -> None:
+        super().__init__(why)
+        self.line = line
 
 
 def unchanged(lines: Sequence[DiffLine], wanted: Sized) -> int:
     """How many of the wanted objects do not change."""
-    return len(wanted) - sum(line.mark in "~+!" for line in lines)
+    return len(wanted) - sum(line.mark in ("~", "+", "!", _UNKNOWN) for line in lines)
 
 
 async def _compared(client: Client, asked: _Asked) -> DiffLine | None:
@@ -250,7 +277,13 @@ async def _compared(client: Client, asked: _Asked) -> DiffLine | None:
     address, ref = one.address, str(one.address.ref)
     if not address.resource.plural:  # what is applied with it will bring the kind
         return DiffLine("+", ref)
-    live, member = await _live(client, one), asked.member
+    member = asked.member
+    try:
+        live = await _live(client, one)
+    except Forbidden as error:
+        if not asked.is_by_another:
+            raise
+        return DiffLine(_UNKNOWN, ref, f"cannot be compared: {failure_of(address, 'get', error).cause}")
     if live is None and member is not None and member.may_be_gone:
         return None
     if live is not None and member is not None:
@@ -264,14 +297,44 @@ async def _compared(client: Client, asked: _Asked) -> DiffLine | None:
         if live is None and (isinstance(error, NotServed) or _is_yet_to_come(error, member)):
             return DiffLine("+", ref)
         # Not the server's own words: they quote values, which may have come from a Secret.
-        return DiffLine("!", ref, f"{_CERTAIN}: {failure_of(address, 'apply', error).cause}", refusal=error)
+        failure = failure_of(address, "apply", error)
+        if asked.is_by_another and failure.obstacle is Obstacle.FORBIDDEN:
+            seen = _changed(asked, live, overlaid(one.body, live)) if live is not None else DiffLine("+", ref)
+            raise _MayNotTry(failure.cause, seen) from None
+        return DiffLine("!", ref, f"{_CERTAIN}: {failure.cause}", refusal=error)
     if live is None:
         return DiffLine("+", ref)
-    after = await _taken_over(client, asked, live, after)
+    return _changed(asked, live, await _taken_over(client, asked, live, after))
+
+
+def _changed(asked: _Asked, live: JsonObject, after: JsonObject) -> DiffLine | None:
+    """How an object differs from what it will be."""
+    address, prefix, member = asked.desired.address, asked.prefix, asked.member
     hidden = (f"{prefix}/digest", f"{prefix}/owner-id")
     found = field_diff.changes(live, after, secret=address.is_secret, ours=prefix, hidden=hidden)
     waits = member.within if member is not None and member.waits(live, prefix) else ""
-    return DiffLine("~", ref, changes=tuple(found), waits=waits) if found else None
+    return DiffLine("~", str(address.ref), changes=tuple(found), waits=waits) if found else None
+
+
+def overlaid(wanted: JsonObject, live: JsonObject) -> JsonObject:
+    """What an apply would come to without an API server (pure): what is live, with what is wanted in it.
+
+    Items of a list with unique names are merged by name, as the API server merges most such lists.
+    """
+    if compare.compare(wanted, live).differences:
+        return {**live, **{key: _laid(value, live.get(key)) for key, value in wanted.items() if key != "status"}}
+    return live
+
+
+def _laid(wanted: JsonValue, live: JsonValue) -> JsonValue:
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        return {**live, **{key: _laid(value, live.get(key)) for key, value in wanted.items()}}
+    if isinstance(wanted, list) and isinstance(live, list):
+        names, others = compare.by_name(wanted), compare.by_name(live)
+        if names is not None and others is not None:
+            merged = {**others, **{name: _laid(item, others.get(name)) for name, item in names.items()}}
+            return [*merged.values()]
+    return wanted
 
 
 def _is_yet_to_come(error: ApiError, member: _Member | None) -> bool:
@@ -324,7 +387,7 @@ def _fate(entry: InventoryEntry) -> str:
     return f"will {'stay' if entry.delete.orphans_on_apply else 'be deleted'}: delete policy {entry.delete.value}"
 
 
-_TONES: dict[str, Tone] = {"+": "good", "-": "bad", "~": "busy", "!": "bad"}
+_TONES: dict[str, Tone] = {"+": "good", "-": "bad", "~": "busy", "!": "bad", _UNKNOWN: "dim"}
 
 _DESCRIPTION = re.compile(r"\.openAPIV3Schema\b.*\.description$")
 _FEW = 2
@@ -334,11 +397,22 @@ _NOTES_AT, _GAP = 57, 3
 """Notes stand below each other, as far to the left as the widest line that has one allows."""
 
 
+def exit_code(lines: Sequence[DiffLine]) -> Exit:
+    """By what differs. Only if nothing is known to differ, what the user may not read counts."""
+    if any(line.is_difference for line in lines):
+        return Exit.DIFFERENT
+    return Exit.FORBIDDEN if lines else Exit.DONE
+
+
 def shown(lines: Sequence[DiffLine], unchanged: int, style: Style) -> list[str]:
     """The lines for people."""
-    objects = "1 object differs" if len(lines) == 1 else f"{len(lines)} objects differ"
-    last = f"{objects}, {unchanged} unchanged" if lines else f"nothing differs, {unchanged} unchanged"
-    rows = [*_rows(lines), ("", last, f"exit code {Exit.DIFFERENT:d}" if lines else "")]
+    different = sum(line.is_difference for line in lines)
+    objects = (
+        "nothing differs" if not different else "1 object differs" if different == 1 else f"{different} objects differ"
+    )
+    unknown = f", {len(lines) - different} not compared" if different < len(lines) else ""
+    code = exit_code(lines)
+    rows = [*_rows(lines), ("", f"{objects}, {unchanged} unchanged{unknown}", f"exit code {code:d}" if code else "")]
     widest = max((len(mark) + len(text) for mark, text, note in rows if note), default=0)
     return [_row(row, max(_NOTES_AT, widest + _GAP), style) for row in rows]
 
@@ -363,7 +437,7 @@ def _row(row: tuple[str, str, str], notes_at: int, style: Style) -> str:
     return f"{style.painted(mark, _TONES[mark]) if mark else ''}{text}{padding}{note}"
 
 
-_WORDS = {"+": "create", "-": "remove", "~": "change", "!": "refused"}
+_WORDS = {"+": "create", "-": "remove", "~": "change", "!": "refused", _UNKNOWN: "not compared"}
 
 
 def as_json(lines: Sequence[DiffLine], unchanged: int) -> JsonObject:

@@ -11,6 +11,7 @@ import yaml
 from tests.cluster.component.cli.conftest import Stellwerk, parsed
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import RELIC_REMARK, config, deployment, job, relic
+from tests.cluster.component.rights import Rights
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 from tests.kubectl import kubectl
@@ -26,7 +27,12 @@ SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: login\nstringData:\n 
 
 @pytest.mark.req("R-801")
 async def test_diff_tells_what_the_next_reconcile_would_change_field_by_field_and_who_set_the_live_value(
-    given: Given, running: Running, then: Then, stellwerk: Stellwerk, tmp_path: Path
+    given: Given,
+    running: Running,
+    then: Then,
+    stellwerk: Stellwerk,
+    component_cluster: LocalCluster,
+    tmp_path: Path,
 ) -> None:
     first = {"one.yaml": config_map("one", a="1"), "two.yaml": config_map("two"), "s.yaml": SECRET.format("canary-1")}
     await given.source(first, revision="r1")
@@ -37,6 +43,9 @@ async def test_diff_tells_what_the_next_reconcile_would_change_field_by_field_an
     same = await stellwerk("diff", "comp/comp")
     assert (same.returncode, same.stdout) == (0, "nothing differs, 3 unchanged\n"), same
 
+    applied, tmp_path = tmp_path / "applied", tmp_path / "changed"
+    tmp_path.mkdir()
+    applied.mkdir()
     edit = MergePatch({"data": {"a": "mine"}})
     await given.client.patch(ConfigMap, "one", given.namespace, edit, field_manager="kubectl-edit")
     for name, text in {
@@ -45,6 +54,8 @@ async def test_diff_tells_what_the_next_reconcile_would_change_field_by_field_an
         "three.yaml": config_map("three"),
     }.items():
         (tmp_path / name).write_text(text)
+    for name, text in {**first, "one.yaml": config_map("one", a="mine")}.items():
+        (applied / name).write_text(text)
     told = await stellwerk("diff", "comp/comp", "--path", str(tmp_path))
     lines = told.stdout.splitlines()
     assert told.returncode == 3, told
@@ -59,6 +70,18 @@ async def test_diff_tells_what_the_next_reconcile_would_change_field_by_field_an
     assert lines[-1].startswith("4 objects differ, 0 unchanged ")
     assert lines[-1].endswith(" exit code 3")
     assert "canary" not in told.stdout + told.stderr
+    viewer = f"viewer-{given.namespace}"
+    kubeconfig, rights = component_cluster.kubeconfig_for(viewer), Rights(given.client, viewer)
+    await rights.are(("configmaps", ["get"]), ("secrets", ["get"]))
+    try:
+        seen = await stellwerk("diff", "comp/comp", "--path", str(tmp_path), kubeconfig=kubeconfig)
+        equal = await stellwerk("diff", "comp/comp", "--path", str(applied), kubeconfig=kubeconfig)
+    finally:
+        await rights.end()
+    assert (seen.returncode, seen.stdout.splitlines()) == (3, lines), "whoever may only look sees the same"
+    assert "compared without a dry run" in seen.stderr
+    assert "may not patch configmaps" in seen.stderr
+    assert equal.returncode == 0, equal
     assert (await then.config("one")).data == {"a": "mine"}, "nothing may be written"
     assert not await then.exists(ConfigMap, "three")
 
