@@ -1,7 +1,7 @@
 """A release, and the ConfigMap that it is kept in (pure).
 
 The ConfigMap is `clm`'s, to the letter: its name, label, finalizer and keys. So releases made by either program are the
-other's too, and a release is taken over by simply being worked on. What we add is one annotation. A word that we do not
+other's too, and a release is taken over by simply being worked on. We add two annotations. A word that we do not
 know is taken for the state in which an object has to be applied again, which is always safe, and never for a reason to
 delete something. Whatever else is on the ConfigMap (labels, annotations, finalizers of others) stays.
 
@@ -26,7 +26,7 @@ from stellwerk.api.core import ConfigMap
 from stellwerk.apply.set.model import inventory_codec
 from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, Phase
 from stellwerk.apply.set.model.inventory_codec import Item
-from stellwerk.apply.set.model.owner import Owner, Standing
+from stellwerk.apply.set.model.owner import Owner, Standing, hash_of, mark
 from stellwerk.kube import yaml
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue, Listing, to_json_object
@@ -41,6 +41,10 @@ LABEL = f"release.{RECONCILER}"
 """On the ConfigMap; its value is the release's name."""
 WRITER = f"{RECONCILER}/writer"
 """Annotation on the ConfigMap, which only we use: a digest of its content and of the run that wrote it."""
+ERROR = f"{RECONCILER}/error"
+"""Annotation on the ConfigMap, which only we use: why the last run has failed."""
+_MOST_ERROR = 1024
+"""Letters of it, as of a condition."""
 NAME_PREFIX = "com.sap.cs.clm.release."
 _VERSION = "1"
 
@@ -66,6 +70,10 @@ class Release:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     is_deleting: bool = False
+    error: str = ""
+    """Why the last run has failed, in state Error; empty where `clm` has ended it."""
+    former_owners: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """As `Owner.former`."""
     stored: ConfigMap | None = field(default=None, compare=False, repr=False)
     """The ConfigMap as it was read or written last; None for a release that is not stored yet."""
     run: str = field(default_factory=lambda: secrets.token_hex(16), compare=False, repr=False)
@@ -74,7 +82,7 @@ class Release:
     @property
     def owner(self) -> Owner:
         """Whose its objects are."""
-        return Owner(RECONCILER, f"{RECONCILER}/{self.key.namespace}/{self.key.name}")
+        return Owner(RECONCILER, f"{RECONCILER}/{self.key.namespace}/{self.key.name}", self.former_owners)
 
     def owns(self, metadata: ObjectMeta) -> bool:
         """Whether the object with this metadata carries the label of the release."""
@@ -105,11 +113,14 @@ class Release:
         """Whether it is being deleted and has no objects, so that nothing holds its ConfigMap any more."""
         return self.is_deleting and not len(self.inventory)
 
-    def now(self, state: ReleaseState, now: datetime, inventory: Inventory | None = None) -> Release:
+    def now(
+        self, state: ReleaseState, now: datetime, inventory: Inventory | None = None, *, error: str = ""
+    ) -> Release:
         """The release further on."""
         return replace(
             self,
             state=state,
+            error=error[:_MOST_ERROR],
             updated_at=now.replace(microsecond=0),
             inventory=self.inventory if inventory is None else inventory,
         )
@@ -153,8 +164,18 @@ def read(found: ConfigMap) -> Release:
         created_at=_moment(key, data.get("creationTimestamp", "")) or metadata.creation_timestamp,
         updated_at=_moment(key, data.get("updateTimestamp", "")),
         is_deleting=metadata.is_terminating,
+        error=metadata.annotations.get(ERROR, "") if data.get("state") == ReleaseState.Error else "",
         stored=found,
     )
+
+
+def former_owner(metadata: ObjectMeta) -> ObjectKey | None:
+    """The release that an object names as its owner; None where it names none, or its label another one (pure)."""
+    named = metadata.annotations.get(mark(RECONCILER), "")
+    prefix, _, key = named.partition("/")
+    if prefix != RECONCILER or key.count("/") != 1 or metadata.labels.get(mark(RECONCILER)) != hash_of(named):
+        return None
+    return ObjectKey.parse(key)
 
 
 def listing(found: Listing[ConfigMap]) -> ReleaseListing:
@@ -178,7 +199,11 @@ def written(release: Release) -> JsonObject:
         **{key: value for key, value in to_json_object(found).items() if key in _KEPT},
         "name": config_name(release.key.name),
         "namespace": release.key.namespace,
-        "annotations": {**found.annotations, WRITER: _signature(release, data)},
+        "annotations": {
+            **{key: value for key, value in found.annotations.items() if key != ERROR},
+            WRITER: _signature(release, data),
+            **({ERROR: release.error} if release.error else {}),
+        },
         "labels": {**found.labels, LABEL: release.key.name},
         "finalizers": others if release.is_over else [*others, FINALIZER],
     }

@@ -38,7 +38,7 @@ from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of
 from stellwerk.releases import fleeting_jobs, removal, takeover
 from stellwerk.releases import release as releases
-from stellwerk.releases.errors import InUse, Leaving, NoSuchRelease, ReleaseError, WorkedOn
+from stellwerk.releases.errors import InUse, Leaving, NoSuchRelease, ReleaseError, UnreadableRelease, WorkedOn
 from stellwerk.releases.fleeting_jobs import WatchedJobs
 from stellwerk.releases.release import RECONCILER, Release, ReleaseState
 from stellwerk.releases.release_store import ReleaseStore
@@ -114,7 +114,28 @@ class Engine:
                 raise
         newcomers = inventory_update.newcomers(wanted, release.inventory)
         found = await existing(self.client, newcomers, lambda name: None)
-        inventory_update.register(wanted, release.inventory, found, release.owner)
+        owner = replace(release, former_owners=await self._former_owners(release, found)).owner
+        inventory_update.register(wanted, release.inventory, found, owner)
+
+    async def _former_owners(self, release: Release, found: Mapping[ObjectIdentity, LiveObject]) -> frozenset[str]:
+        """Which releases of those that have left objects behind do not exist any more. Raises ApiError.
+
+        A deletion keeps objects that are meant to stay, such as definitions, with the marks of their release.
+        """
+        left = {one.address: key for one in found.values() if (key := releases.former_owner(one.live.metadata))}
+        keys = [key for key in dict.fromkeys(left.values()) if key != release.key]
+        gone = {key for key, there in zip(keys, await together(keys, self._is_there), strict=True) if not there}
+        for address, key in left.items():
+            if key in gone:
+                self.tell(f"{address} is taken over: release {key}, which has left it behind, does not exist any more")
+        return frozenset(Release(key=key).owner.label_value for key in gone)
+
+    async def _is_there(self, key: ObjectKey) -> bool:
+        """Whether there is a release, or there may be one that cannot be read."""
+        try:
+            return await self.store.find(key) is not None
+        except (Forbidden, UnreadableRelease):
+            return True
 
     async def apply(self, release: Release, documents: Sequence[Document], timeout_seconds: float = 0) -> Release:
         """Bring the revision into the cluster; returns when all is ready. 0 seconds: for ever.
@@ -128,11 +149,16 @@ class Engine:
             await self._create_namespace(release.key.namespace)
         release = await self.store.save(await self.taken_over(release, wanted))
         async with fleeting_jobs.watched(self.client, release.owner, wanted, self.clock) as jobs:
+            former = frozenset[str]()
 
             async def pass_(current: Release) -> SetProgress:
+                nonlocal former
                 objects = wanted if all(obj.is_served for obj in wanted) else await self.wanted(current, documents)
                 resources = await self._resources(objects, current.inventory)
                 seen = await self._seen(current, resources, jobs)
+                if new := inventory_update.newcomers(objects, current.inventory):
+                    former |= await self._former_owners(current, await existing(self.client, new, lambda name: None))
+                current = replace(current, former_owners=former)
                 progress = await self._object_set(current).apply(objects, current.inventory, seen, resources)
                 await jobs.catch_up(progress.carried)
                 return progress
@@ -201,19 +227,19 @@ class Engine:
             return await run.until_done()
         except WorkedOn:
             raise
-        except (ApplyError, ReleaseError, ApiError):
-            await self._note_error(run.release)
+        except (ApplyError, ReleaseError, ApiError) as error:
+            await self._note_error(run.release, str(error))
             raise
         except asyncio.CancelledError:  # the user has interrupted the run and waits
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORDS_SECONDS):
-                    await self._note_error(run.release)
+                    await self._note_error(run.release, "the run was interrupted")
             raise
 
-    async def _note_error(self, release: Release) -> None:
+    async def _note_error(self, release: Release, why: str) -> None:
         """Best effort: a further failure must not hide the error."""
         with suppress(WorkedOn, ApiError):
-            await self.store.save(release.now(ReleaseState.Error, self.clock.now()))
+            await self.store.save(release.now(ReleaseState.Error, self.clock.now(), error=why))
 
     def _object_set(self, release: Release) -> ObjectSet:
         return ObjectSet(

@@ -30,6 +30,8 @@ def explain(release: Release, pending: Sequence[UnsettledObject], hidden: tuple[
         return Diagnosis(hidden=hidden)
     found = [_finding(one, now, is_deleting=release.is_deleting) for one in pending]
     below = tuple(finding for finding in found if finding is not None)
+    if release.error and not any(root.text in release.error for root in root_causes(below)):
+        below = (Finding(release.error.removesuffix("."), is_root_cause=not below), *below)
     counts = f"{release.ready_objects + release.completed_objects} of {release.objects} objects are ready or completed"
     is_root = next(root_causes(below), None) is None
     advice = next((step for one in pending if one.workload and (step := workloads.advice(one.workload))), "")

@@ -13,11 +13,12 @@ import yaml
 from stellwerk.api.core import ConfigMap
 from stellwerk.apply.set.model import inventory_codec
 from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, InventoryEntry, ManagedType, Phase
+from stellwerk.apply.set.model.owner import hash_of
 from stellwerk.apply.set.model.policy import DeletePolicy, UpdatePolicy
 from stellwerk.kube import yaml as kube_yaml
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Listing, dig
-from stellwerk.kube.types.object_meta import OwnerReference
+from stellwerk.kube.types.object_meta import ObjectMeta, OwnerReference
 from stellwerk.releases import release as releases
 from stellwerk.releases.errors import TooLate, TooManyObjects, UnreadableRelease
 from stellwerk.releases.release import Release, ReleaseState
@@ -56,6 +57,29 @@ def stored(release: Release, **changes: str) -> ConfigMap:
 def test_a_release_is_read_as_it_was_written() -> None:
     assert releases.read(stored(RELEASE)) == RELEASE
     assert (RELEASE.objects, RELEASE.ready_objects, RELEASE.completed_objects) == (2, 1, 1)
+
+
+def test_a_release_keeps_why_it_has_failed_until_it_goes_on() -> None:
+    failed = replace(RELEASE, stored=stored(RELEASE)).now(ReleaseState.Error, NOW, error="no room" + "x" * 2000)
+    kept = stored(failed)
+    assert len(kept.metadata.annotations[releases.ERROR]) == 1024
+    assert releases.read(kept).error.startswith("no room")
+    assert releases.read(stored(failed, state="Ready")).error == "", "clm has ended it, and keeps our annotation"
+    again = stored(releases.read(kept).begun(NOW))
+    assert releases.ERROR not in again.metadata.annotations
+
+
+def test_only_an_object_whose_label_and_annotation_agree_names_its_former_release() -> None:
+    def marked(owner: str, label: str) -> ObjectMeta:
+        key = "clm.cs.sap.com/owner-id"
+        return ObjectMeta(name="crd", labels={key: label}, annotations={key: owner})
+
+    owner = "clm.cs.sap.com/shop/web"
+    assert releases.former_owner(marked(owner, hash_of(owner))) == ObjectKey("shop", "web")
+    assert releases.former_owner(marked(owner, hash_of("clm.cs.sap.com/shop/other"))) is None
+    assert releases.former_owner(marked("uid/shop/web", hash_of("uid/shop/web"))) is None
+    assert releases.former_owner(marked("clm.cs.sap.com/web", hash_of("clm.cs.sap.com/web"))) is None
+    assert releases.former_owner(ObjectMeta(name="crd")) is None
 
 
 NUMBER_LIKE = ("089", "1e3", "12e45", "0o17", "y", "n", "no", "null", "1.0", "0x1f", "1-2-3", "2026-05-01", "1.5e3")

@@ -30,3 +30,11 @@ def test_an_object_that_cannot_be_decoded_is_not_absent(deleting: bool) -> None:
 def test_an_object_that_is_absent_or_hidden_is_named_as_that() -> None:
     assert findings(UnsettledObject(ONE, None)) == [f"{ONE} does not exist"]
     assert findings(UnsettledObject(ONE, None, is_hidden=True)) == [f"{ONE}: you may not read it"]
+
+
+def test_the_cause_of_a_failure_is_a_cause_unless_an_object_shows_it_better() -> None:
+    release = Release(key=ObjectKey("shop", "web"), error="owner conflict; Secret shop/one belongs to another.")
+    [top] = why.explain(release, [], (), NOW).findings
+    assert [(each.text, each.is_root_cause) for each in top.because] == [(release.error[:-1], True)]
+    [top] = why.explain(release, [UnsettledObject(ONE, None)], (), NOW).findings
+    assert [each.is_root_cause for each in top.because] == [False, False]

@@ -58,7 +58,7 @@ def status(subject: ObjectArgument | str | None, name: str) -> None:
 @with_cluster
 async def _show_release(cluster: ClusterSession, name: str) -> bool:
     release = await releasing.found(cluster, name, "show")
-    output.print_result(lambda _: releasing.table([release]), lambda: releasing.as_json(release))
+    output.print_result(lambda _: releasing.sheet(release), lambda: releasing.as_json(release))
     return release.state == "Ready"
 
 

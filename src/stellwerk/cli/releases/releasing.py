@@ -179,6 +179,13 @@ def table(found: Sequence[Release], now: datetime | None = None) -> list[str]:
     return text.table(COLUMNS, [_row(one, moment) for one in found])
 
 
+def sheet(release: Release) -> list[str]:
+    """One release for people, with the cause of a failure."""
+    cause = f"Cause: {text.escaped(release.error)}"
+    step = f"Next:  stellwerk why {release.key.name} -n {release.key.namespace}"
+    return [*table([release]), *([cause, step] if release.error else [])]
+
+
 def _row(release: Release, now: datetime) -> list[str]:
     counts = (release.objects, release.ready_objects, release.completed_objects)
     ages = (text.age(release.created_at, now), text.age(release.updated_at, now))
@@ -197,4 +204,5 @@ def as_json(release: Release) -> JsonObject:
         "numCompletedObjects": release.completed_objects,
         "createdAt": rfc3339(release.created_at),
         "lastUpdatedAt": rfc3339(release.updated_at),
+        **({"error": release.error} if release.error else {}),
     }

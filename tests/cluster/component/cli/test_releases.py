@@ -763,3 +763,31 @@ async def test_an_interrupted_run_names_the_release_and_leaves_it_in_error(
     assert f"Interrupted. Release {given.namespace}/slow goes on when the command is run again" in said
     assert f"stellwerk status slow -n {given.namespace}" in said
     assert (await then.config(kept("slow"))).data["state"] == "Error"
+
+
+async def test_what_a_release_has_left_behind_goes_to_another_one_and_a_failure_keeps_its_cause(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "m.yaml"
+    orphan = {"clm.cs.sap.com/delete-policy": "orphan"}
+    manifest.write_text(manifests.manifest("ConfigMap", "stays", {"data": {"a": "b"}}, annotations=orphan))
+    assert (await stellwerk("apply", "first", str(manifest), "--timeout", "30s")).returncode == 0
+    refused = await stellwerk("apply", "second", str(manifest), "--timeout", "30s")
+    assert refused.returncode == 1, refused
+    assert "owner conflict" in refused.stderr
+    status, why = await stellwerk("status", "second"), await stellwerk("why", "second")
+    assert f"owned by clm.cs.sap.com/{given.namespace}/first" in status.stdout
+    assert f"stellwerk why second -n {given.namespace}" in status.stdout
+    assert "owner conflict" in why.stdout
+    assert "owner conflict" in str(parsed((await stellwerk("status", "second", "-o", "json")).stdout)["error"])
+
+    assert (await stellwerk("delete", "first", "--yes", "--timeout", "30s")).returncode == 0
+    assert await then.exists(ConfigMap, "stays")
+    tried = await stellwerk("apply", "second", str(manifest), "--dry-run")
+    assert tried.returncode == 0, tried
+    done = await stellwerk("apply", "second", str(manifest), "--timeout", "30s")
+    assert done.returncode == 0, done
+    assert f"release {given.namespace}/first, which has left it behind, does not exist any more" in done.stderr
+    assert (await then.config("stays")).metadata.labels[OWNER] == hash_of(f"clm.cs.sap.com/{given.namespace}/second")
+    assert "Cause" not in (await stellwerk("status", "second")).stdout
+    assert (await stellwerk("delete", "second", "--yes", "--timeout", "30s")).returncode == 0

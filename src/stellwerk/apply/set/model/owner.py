@@ -98,6 +98,8 @@ class Owner(Ownership):
     prefix: str
     id: str
     """`<uid of the cluster>/<namespace>/<name>`."""
+    former: frozenset[str] = frozenset()
+    """The labels of owners that do not exist any more: what they have left behind belongs to nobody."""
 
     @property
     def evidence(self) -> Evidence:
@@ -122,7 +124,7 @@ class Owner(Ownership):
     def standing(self, metadata: ObjectMeta) -> Standing:
         """Whose the object with this metadata is."""
         found = metadata.labels.get(self.mark, "")
-        if not found:
+        if not found or found in self.former:
             return Standing.UNOWNED
         return Standing.OURS if found == self.label_value else Standing.FOREIGN
 
