@@ -12,11 +12,14 @@ from stellwerk.cli.objects import findings, object_summary
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.objects.operator_liveness import OperatorProcesses
-from stellwerk.cli.releases import releasing
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.output import print_result, print_values
 from stellwerk.kube.concurrency import together
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.runtime.insight.diagnosis import Finding
+
+with lazy_imports(__name__):  # no object needs it
+    from stellwerk.cli.releases import releasing
 
 _EVERYTHING = ObjectQuery(not_ready=True)
 _MOST = 50

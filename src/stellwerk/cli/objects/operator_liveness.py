@@ -18,17 +18,18 @@ from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.lazy_imports import lazy_imports
-from stellwerk.local import cluster as local_clusters
-from stellwerk.local.cluster import LocalCluster, ProcessStatus
 from stellwerk.local.errors import LocalError
+from stellwerk.local.host.names import has_systems
 from stellwerk.runtime.insight.diagnosis import ClusterReader, Diagnosis, Finding
 from stellwerk.runtime.insight.reason_catalog import YOURS
 
 with lazy_imports(__name__):  # an object that no operator of ours looks after needs none of them
     from stellwerk.cli.objects import check_rules, installations, served_addresses
+    from stellwerk.local import cluster as local_clusters
 
 if TYPE_CHECKING:
     from stellwerk.cli.objects.check_rules import Found, OperatorDeployment
+    from stellwerk.local.cluster import LocalCluster, ProcessStatus
 
 REASON = "OperatorSilent"
 """Why an object is not looked at, in a tree of findings."""
@@ -107,7 +108,7 @@ def of_cluster(
 
 def local_state(cluster: ClusterSession, process: ProcessSpec, now: datetime) -> Found | None:
     """The state of a process of the local system; None where the cluster is none, or was started without it."""
-    system = local_clusters.at_address(cluster.client.config.server)
+    system = local_clusters.at_address(cluster.client.config.server) if has_systems() else None
     try:
         status = system.companion(served_addresses.process_name(process.name)) if system is not None else None
     except LocalError:

@@ -15,6 +15,7 @@ from stellwerk.cli.shell.settings import CallSettings
 from stellwerk.kube.login.auth import NO_MATERIAL, Material, Token
 from stellwerk.kube.login.config import ClusterConfig, checked_server, usual_kubeconfig
 from stellwerk.lazy_imports import lazy_imports
+from stellwerk.local.host.names import has_systems
 
 with lazy_imports(__name__):
     from stellwerk.local import cluster, folder
@@ -33,7 +34,7 @@ def configuration(settings: CallSettings) -> ClusterConfig:
 
 def start_command(server: str) -> str:
     """The command that starts the local system whose API server this is; empty where it is none of this machine."""
-    found = cluster.at_address(server)
+    found = cluster.at_address(server) if has_systems() else None
     return cluster.command_line("up", found.folder.name) if found is not None else ""
 
 

@@ -13,12 +13,16 @@ from functools import cache, partial
 import msgspec
 import yaml
 
-from stellwerk.cli.shell import jsonpath, settings, text
+from stellwerk.cli.shell import settings, text
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.settings import Output
 from stellwerk.cli.shell.text import Style
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.kube.yaml import text_node
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    from stellwerk.cli.shell import jsonpath
 
 
 def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: bool) -> None:

@@ -23,3 +23,8 @@ def state_folder() -> Path:
     if own := os.environ.get("STELLWERK_STATE"):
         return Path(own)
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "stellwerk"
+
+
+def has_systems() -> bool:
+    """Whether there is a local system on this machine: what knows more of them is imported only then."""
+    return any(state_folder().glob("*/cluster.json"))
