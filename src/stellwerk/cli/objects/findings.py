@@ -50,8 +50,8 @@ def drawn(findings: Sequence[Finding], style: Style) -> list[str]:
 def once(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """The tree in which each message is read once: at the deepest level that has it (pure).
 
-    Objects hand on the message of the one below: what follows a colon and is said again below is left out, and a level
-    that says nothing else is, but for its reason.
+    Objects hand on the message of the one below: what follows a colon and is repeated below is left out, and a level
+    without anything else is, but for its reason.
     """
     told: list[Finding] = []
     for finding in findings:
@@ -71,7 +71,7 @@ def _texts(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _without_message(text: str, said: Sequence[str]) -> str:
-    """The text up to the colon before a message that is said already."""
+    """The text up to the colon before a message that a level below has."""
     for colon in re.finditer(": ", text):
         message = text[colon.end() :].removesuffix(".")
         whole = re.compile(rf"(?<![\w/.-]){re.escape(message)}(?![\w/-])")

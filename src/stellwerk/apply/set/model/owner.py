@@ -99,7 +99,7 @@ class Owner(Ownership):
     id: str
     """`<uid of the cluster>/<namespace>/<name>`."""
     former: frozenset[str] = frozenset()
-    """The labels of owners that do not exist any more: what they have left behind belongs to nobody."""
+    """The labels of owners that do not exist any more: what they have left behind has no owner."""
 
     @property
     def evidence(self) -> Evidence:
