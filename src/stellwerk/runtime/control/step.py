@@ -24,7 +24,7 @@ from stellwerk.kube.client.conditional import Left, NotAsSeen, Taken, Written
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import REFUSED, NotFound, StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, Unstructured, metadata_of
+from stellwerk.kube.types.model import HasMetadata, JsonObject, JsonValue, Kind, Unstructured, dig, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta, Record, kubernetes_time
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.clock import Clock
@@ -217,7 +217,12 @@ class Apply(Generic[T]):
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
         former = body_of(self.seen) if self.seen is not None else {}
-        overlay.on(self.cluster).put(self.collection, shaped(self.collection, merged(former, self.body)))
+        managers = cast("list[JsonValue]", dig(former, "metadata", "managedFields") or [])
+        own: JsonObject = {"manager": self.field_manager, "operation": "Apply"}
+        others = [each for each in managers if not isinstance(each, dict) or {**each, **own} != each]
+        noted: JsonObject = {"metadata": {"managedFields": [*others, own]}}
+        body = merged(merged(former, self.body), noted)
+        overlay.on(self.cluster).put(self.collection, shaped(self.collection, body))
 
 
 @dataclass(frozen=True, slots=True)

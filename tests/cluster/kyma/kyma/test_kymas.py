@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.cluster.runtime.conftest import Bell
 from tests.cluster.runtime.test_steps import Here
-from tests.unit.kyma.kyma.test_decide import component
+from tests.unit.kyma.kyma.worlds import component
 
 from stellwerk.api.core import Namespace, Secret
 from stellwerk.kube.client.client import Client

@@ -9,28 +9,38 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.kyma.kyma.worlds import DELETED, HOME, PREFIX, a_kyma, a_meta, a_template, metadata
+from tests.unit.kyma.kyma.worlds import (
+    DELETED,
+    HOME,
+    LOGIN,
+    PREFIX,
+    a_kyma,
+    a_meta,
+    a_template,
+    access,
+    component,
+    contents,
+    metadata,
+    seen_of,
+)
 
-from stellwerk.api.core import Namespace, Secret
+from stellwerk.api.core import Namespace
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, Unstructured
 from stellwerk.kube.types.object_meta import FieldManager
 from stellwerk.operators.kyma import collections as known
 from stellwerk.operators.kyma.api import Kyma
-from stellwerk.operators.kyma.api_manifest import InstallInfo, Manifest, ManifestStatus
+from stellwerk.operators.kyma.api_manifest import Manifest, ManifestStatus
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
 from stellwerk.operators.kyma.api_status import LastOperation, State
 from stellwerk.operators.kyma.collections import MANIFESTS, RUNTIME_KYMAS
-from stellwerk.operators.kyma.kyma.decide import DefinitionContent, KymaLogic, KymaSettings
+from stellwerk.operators.kyma.kyma.decide import KymaLogic, KymaSettings
 from stellwerk.operators.kyma.kyma.sync import DEFINITIONS
-from stellwerk.operators.kyma.mandatory.modules import version_of
-from stellwerk.operators.kyma.module.resolution import Component, Offers, manifest_name
-from stellwerk.runtime.cache.remote_clusters import Kubeconfig
+from stellwerk.operators.kyma.module.resolution import Offers, manifest_name
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.control.executor import next_step
 from stellwerk.runtime.control.step import Apply, Create, Delete, Patch, Released, Show, Step, Write
-from stellwerk.runtime.reading.known import Known, Present
-from stellwerk.runtime.reading.loads import PlainLoads, SecretData
+from stellwerk.runtime.reading.loads import PlainLoads
 from stellwerk.runtime.reading.questions import Collection, PlainSource
 from stellwerk.runtime.reading.view import Overlay, PlainClusters, PlainSources, View
 
@@ -38,7 +48,6 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LOGIC = KymaLogic(SystemClock())
 KEY = ObjectKey(HOME, "k")
 THERE = ObjectKey("kyma-system", "default")
-LOGIN = Kubeconfig(ObjectKey(HOME, "access"), b"a kubeconfig")
 HELD: dict[str, Any] = {"finalizers": [f"{PREFIX}/Kyma"]}
 FQDN = "kyma-project.io/module/amod"
 AMOD = manifest_name("k", FQDN, "amod")
@@ -55,21 +64,6 @@ DEFINED: dict[str, Collection[Any]] = {
     DEFINITIONS[1]: known.RUNTIME_TEMPLATES,
     DEFINITIONS[2]: known.RUNTIME_METAS,
 }
-
-
-def component(template: ModuleTemplate, ocm_name: str) -> Known[Component]:
-    """The component of a template, which is what the template states."""
-    return Present(Component(ocm_name, version_of(template), InstallInfo(name="raw-manifest")))
-
-
-def access(name: str = "access") -> PartialObjectMetadata:
-    """What is seen of an access Secret."""
-    named = metadata(name, labels={f"{PREFIX}/kyma-name": "k"})
-    return msgspec.convert({"metadata": named}, PartialObjectMetadata)
-
-
-def a_secret(name: str, **data: str) -> Secret:
-    return msgspec.convert({"metadata": metadata(name), "data": data}, Secret)
 
 
 @dataclass
@@ -93,14 +87,7 @@ class World:
 
     def view(self) -> View:
         """What a pass sees."""
-        loads: dict[Any, Any] = {SecretData(LOGIN.secret, "7"): a_secret("access", config="YSBrdWJlY29uZmln")}
-        loads[SecretData(ObjectKey(HOME, "pull"), "7")] = a_secret("pull", a="e30=")
-        definitions = []
-        for name in self.definitions:
-            seen = PartialObjectMetadata(metadata=_meta(name))
-            definitions.append(seen)
-            loads[DefinitionContent(name, seen.metadata.uid, 3)] = a_definition(name)
-        pull = PartialObjectMetadata(metadata=msgspec.convert(metadata("pull"), _META))
+        definitions = [seen_of(name, "", generation=3) for name in self.definitions]
         home = self._sources(
             {
                 known.KYMAS: [self.kyma] if self.kyma else [],
@@ -108,7 +95,7 @@ class World:
                 known.METAS: self.metas,
                 known.TEMPLATES: self.templates,
                 known.HOME_DEFINITIONS: definitions,
-                known.OTHER_SECRETS: [pull],
+                known.OTHER_SECRETS: [seen_of("pull")],
                 MANIFESTS: self.here.get(MANIFESTS, {}).values(),
             }
         )
@@ -120,7 +107,7 @@ class World:
             sources=home,
             now=self.now,
             settings=(settings,),
-            loads=PlainLoads(loads),
+            loads=PlainLoads(contents(self.definitions)),
             clusters=PlainClusters({LOGIN: remote}),
         )
 
@@ -271,19 +258,6 @@ class World:
         """The states of the modules."""
         assert self.kyma is not None
         return {each.name: each.state for each in self.kyma.status.modules}
-
-
-_META = type(a_kyma().metadata)
-
-
-def _meta(name: str) -> Any:
-    return msgspec.convert({**metadata(name, ""), "generation": 3}, _META)
-
-
-def a_definition(name: str) -> Unstructured:
-    spec: Any = {"group": PREFIX, "names": {"kind": name}, "conversion": {"strategy": "Webhook"}}
-    return Unstructured.of({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                            "metadata": {"name": name}, "spec": spec})  # fmt: skip
 
 
 def named(write: Write) -> str:
@@ -696,7 +670,7 @@ def test_the_catalog_is_restored_and_objects_of_the_user_stay() -> None:
 def test_a_catalog_with_an_object_that_cannot_be_read_is_left_and_modules_go_on() -> None:
     for collection in (known.TEMPLATES, known.METAS, known.RUNTIME_TEMPLATES, known.RUNTIME_METAS):
         world = with_amod()
-        meta = msgspec.convert(metadata("other-1.0.0"), _META)
+        meta = seen_of("other-1.0.0").metadata
         world.unreadable[collection] = Unreadable(collection.resource, meta, "spec is no object")
         done = world.run()
         assert f"Apply Manifest kcp-system/{AMOD}" in done

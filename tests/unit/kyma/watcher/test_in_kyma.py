@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.unit.kyma.kyma.test_decide import HELD, LOGIN, World
+from tests.unit.kyma.kyma.test_decide import HELD, World
+from tests.unit.kyma.kyma.worlds import LOGIN
 from tests.unit.kyma.watcher import test_webhook as webhooks
 from tests.unit.kyma.watcher.authorities import a_certificate_secret, a_gateway
 from tests.unit.kyma.watcher.test_certificates import CERT_MANAGER, kyma

@@ -7,11 +7,18 @@ from typing import Any
 
 import msgspec
 from tests.unit.kyma.kyma.worlds import DELETED, PREFIX, metadata
+from tests.unit.kyma.watcher.authorities import DAY, NOW, a_root, an_authority, loads
+from tests.unit.kyma.watcher.authorities import a_gateway as a_gateway_secret
 
 from stellwerk.api.istio import Gateway, VirtualService
+from stellwerk.kube.types.object_meta import Record
 from stellwerk.operators.kyma.api_watcher import Watcher, WatcherStatus
 from stellwerk.operators.kyma.collections import GATEWAYS, ROUTES
+from stellwerk.operators.kyma.settings import Settings
+from stellwerk.operators.kyma.watcher.certificates import GATEWAY_SECRETS, ROOT_SECRETS, AuthoritySecret
 from stellwerk.operators.kyma.watcher.decide import WatcherLogic, WatcherSettings
+from stellwerk.operators.kyma.watcher.gateway import GatewayLogic
+from stellwerk.runtime.reading.loads import PlainLoads
 from stellwerk.testing import steps as kit
 from stellwerk.testing.clock import FakeClock
 
@@ -60,8 +67,32 @@ def a_route(owner: str = "uid-of-kyma", **changed: Any) -> VirtualService:
     )
 
 
-def in_steps(some: random.Random) -> kit.World[Watcher, WatcherStatus]:
-    """A random world, for the properties of all kinds that decide by steps."""
+def in_steps(some: random.Random) -> kit.World[Any, Any]:
+    """A random world of a Watcher or of the Gateway, for the properties of all kinds that decide by steps."""
+    return _of_gateway(some) if some.random() < 0.3 else _of_watcher(some)
+
+
+FORMER, NEWER, SHORT = an_authority(NOW, 90), an_authority(NOW + 60 * DAY, 90), an_authority(NOW, 50)
+
+
+def _of_gateway(some: random.Random) -> kit.World[AuthoritySecret, Record]:
+    clock, shown = FakeClock(NOW + some.choice([0, 61, 70]) * DAY), some.choice([FORMER, NEWER, SHORT])
+    root = a_root(some.choice([FORMER, NEWER]))
+    leaving = a_gateway_secret(FORMER, deletionTimestamp=DELETED, finalizers=["others/one"])
+    kept = a_gateway_secret(shown, added=some.choice([None, NOW, NOW + 60 * DAY]))
+    found = some.choice([[], [kept], [kept], [leaving]])
+    known = some.choice([PlainLoads(), loads(**{root.metadata.name: NEWER}), loads(**{root.metadata.name: FORMER})])
+    return kit.World(
+        logic=GatewayLogic(),
+        obj=root,
+        objects={ROOT_SECRETS: [], GATEWAY_SECRETS: found},
+        settings=(Settings(),),
+        loads=known,
+        clock=clock,
+    )
+
+
+def _of_watcher(some: random.Random) -> kit.World[Watcher, WatcherStatus]:
     watcher = some.choice(
         [
             a_watcher(),

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from stellwerk.apply.errors import InvalidSet, UnreadableStatus
 from stellwerk.apply.objects.desired import Address, Desired
@@ -73,6 +73,7 @@ from stellwerk.runtime.reading.questions import NOT_LISTED, Collection
 from stellwerk.runtime.reading.view import View
 
 ManifestStep: TypeAlias = Step[ManifestStatus]
+_Place: TypeAlias = tuple[Collection[Any], ObjectKey]
 
 OWN = Use(MANIFESTS, "no Manifest is seen, or held until its module is gone", (Patch, Delete))
 USES = (
@@ -85,6 +86,8 @@ REFERENCED_WITHIN = timedelta(minutes=5)
 """How long a Manifest may be unknown to its Kyma, whose status is written after it."""
 BUSY_SECONDS, WARNING_SECONDS, ERROR_SECONDS = 5.0, 30.0, 30.0
 """When to look again at what sends no events."""
+_NAMED = 3
+"""How many objects are named of those that hold something up."""
 _DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 _OWN_FINALIZERS = (labels.MANIFEST_FINALIZER, labels.LABEL_REMOVAL_FINALIZER)
 
@@ -151,12 +154,25 @@ class _Decision:
     # ---- parts of a step
 
     def _step(
-        self, state: State | None = None, operation: str = "", *, writes: Iterable[Write] = (), seconds: float = 0.0
+        self,
+        state: State | None = None,
+        operation: str = "",
+        *,
+        writes: Iterable[Write] = (),
+        seconds: float = 0.0,
+        on: Iterable[_Place] = (),
+        there: View | None = None,
     ) -> ManifestStep:
-        """A step with the status so far; with `operation`, its cause is waited for. Its writes are independent."""
+        """A step with the status so far, whose writes are independent.
+
+        With `operation`, its cause is waited for, which are the objects `on`.
+        """
         if state is not None:
             self.shown = status.shown(self.shown, state, operation, self.view.now)
-        waits = (Wait(operation, operation, seconds),) if operation and not writes else ()
+        waits: tuple[Wait, ...] = ()
+        if operation and not writes:
+            objects = [Wait(each, operation, seconds, there.cluster if there is not None else None) for each in on]
+            waits = (*objects,) or (Wait(operation, operation, seconds),)
         return Step(status=self.shown, writes=tuple(writes), waits=waits, is_independent=True)
 
     def _patch(self, metadata: JsonObject) -> Patch[Manifest]:
@@ -362,38 +378,39 @@ class _Decision:
 
     def _with_state(self, remote: View, module: Rendered) -> ManifestStep:
         """The state of the module's manager."""
-        state, cause = self._state(remote, module)
+        state, cause, on = self._state(remote, module)
         if state is State.Ready:
             self.shown = status.met(self.manifest, self.shown, ConditionType.INSTALLATION, self.view.now)
             self.shown = status.shown(self.shown, State.Ready, status.READY, self.view.now)
             return Step(status=self.shown)
-        return self._step(state, cause)
+        return self._step(state, cause, on=on, there=remote)
 
-    def _state(self, remote: View, module: Rendered) -> tuple[State, str]:
+    def _state(self, remote: View, module: Rendered) -> tuple[State, str, tuple[_Place, ...]]:
+        """The state, its cause, and the object that it depends on, if there is one."""
         manager, created = self.manifest.spec.manager, self.manifest.metadata.creation_timestamp or self.view.now
         if manager is None:
             guessed = (each for each in module.objects if readiness.may_be_manager(each.resource))
             named = next(((each.resource, each.key) for each in guessed), None)
             if named is None:
-                return State.Ready, status.READY
+                return State.Ready, status.READY, ()
         else:
             found = remote.kind(GroupVersionKind(manager.group, manager.version, manager.kind))
             if not isinstance(found, Present):
-                return self._missing(created, f"no {manager.kind} is served")
+                return *self._missing(created, f"no {manager.kind} is served"), ()
             named = found.value, found.value.key(manager.namespace or "default", manager.name)
         resource, key = named
-        live = self._live(remote, resource, key)
+        on, live = ((module_objects(resource), key),), self._live(remote, resource, key)
         if not isinstance(live, Unstructured):
-            return self._missing(created, f"{resource.kind} {key} does not exist")
+            return *self._missing(created, f"{resource.kind} {key} does not exist"), on
         try:
             state = readiness.state_of(live, self._pods(remote, live), self.view.now)
         except UnreadableStatus as error:
-            return State.Error, f"{status.MANAGER_FAILS}: {error}"
+            return State.Error, f"{status.MANAGER_FAILS}: {error}", on
         where = f"{resource.kind} {key}"
         if state is State.Error:
             why = readiness.cause_of(live)
-            return state, f"{status.MANAGER_FAILS}: {where}{': ' if why else ''}{why}"
-        return state, f"{status.WAITING}: {where}"
+            return state, f"{status.MANAGER_FAILS}: {where}{': ' if why else ''}{why}", on
+        return state, f"{status.WAITING}: {where}", on
 
     def _pods(self, remote: View, manager: Unstructured) -> tuple[Unstructured, ...]:
         """The pods of a manager, as far as its state depends on them. Raises UnreadableStatus, NotKnown."""
@@ -448,7 +465,8 @@ class _Decision:
         is_namespaced = all(collection.resource.namespaced for collection, _ in found)
         holding = held_by(spec, [each.key for each in resources], namespaced=is_namespaced)
         if holding.hold is Hold.USERS_RESOURCES:
-            return self._step(State.Deleting, holding.operation)
+            users = [(collection, each.key) for collection, each in found]
+            return self._step(State.Deleting, holding.operation, on=users[:_NAMED], there=remote)
         if holding.hold is Hold.DEFAULT_RESOURCE:
             return self._remove_default_resource(remote, found)
         removal = plan_removal(self.manifest.status.synced, (), spec.manager, same_layer=False)
@@ -498,7 +516,7 @@ class _Decision:
             step = None  # an update is worth it only if it can be had; what is there stays
         if step is not None and step.writes:
             return step
-        return self._step(State.Deleting, waiting)
+        return self._step(State.Deleting, waiting, on=((collection, last.key),), there=remote)
 
     # ---- objects in the cluster
 
@@ -539,9 +557,10 @@ class _Decision:
         if going:
             return self._step(writes=going)
         if ours:
-            named = ", ".join(str(live.ref if isinstance(live, Unstructured) else live.key) for _, live in ours[:3])
-            more = f" and {len(ours) - 3} more" if len(ours) > 3 else ""
-            return self._step(state, f"waiting for the deletion of {named}{more}")
+            on = [(collection, live.key) for collection, live in ours[:_NAMED]]
+            named = ", ".join(f"{collection.resource.kind} {key}" for collection, key in on)
+            more = f" and {len(ours) - _NAMED} more" if len(ours) > _NAMED else ""
+            return self._step(state, f"waiting for the deletion of {named}{more}", on=on, there=remote)
         return None
 
 
