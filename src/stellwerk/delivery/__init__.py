@@ -7,6 +7,7 @@ chart                how operators describe their part of the Helm chart
 monitoring           alert rules, dashboards and Busola pages of an operator
 insight              what an operator knows about objects of its kinds: diagnosis, actions, preview
 operator_verbs       verbs that an operator adds to the command line
+verb_plans           what such a verb is asked, and what it comes to
 rendering            the renderer of an operator process
 watched_objects      the objects of all sets in one cluster, by owner, as watches show them
 finished_jobs        Jobs that Kubernetes removed after their success

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.unit.cap import given
 
-from stellwerk.delivery.operator_verbs import Change, VerbPlan, VerbRefused
+from stellwerk.delivery.verb_plans import Change, VerbPlan, VerbRefused
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap.kinds.application import CAPApplication

@@ -14,22 +14,25 @@ from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects import findings, object_summary, wait_for
 from stellwerk.cli.objects.cluster import Absent, ClusterSession, with_cluster
 from stellwerk.cli.objects.wait_for import WaitLimit
-from stellwerk.cli.shell import confirm, settings
+from stellwerk.cli.shell import confirm, settings, text
 from stellwerk.cli.shell.errors import Exit, Failure, NotReady
-from stellwerk.cli.shell.output import print_objects
-from stellwerk.cli.shell.text import escaped
-from stellwerk.delivery.operator_verbs import (
+from stellwerk.cli.shell.output import print_objects, print_values
+from stellwerk.cli.shell.settings import CallSettings
+from stellwerk.cli.shell.text import TableColumn, escaped
+from stellwerk.delivery.operator_verbs import OperatorVerb, VerbArgument
+from stellwerk.delivery.verb_plans import (
     AwaitedObject,
     Change,
     Creation,
     Deletion,
+    Edit,
     Obstacle,
-    OperatorVerb,
-    VerbArgument,
     VerbRefused,
     VerbRequest,
+    VerbTable,
 )
 from stellwerk.kube.client import conditional
+from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
@@ -61,6 +64,8 @@ async def _carry_out(
         raise Failure(f"{path} is not possible", cause=str(refused), fix=refused.fix, code=Exit.USAGE) from None
     for note in plan.notes:
         settings.say(escaped(note))
+    if plan.table is not None:
+        _print_table(plan.table, cluster.settings)
     if plan.destroys and not how.dry_run:
         confirm.removal(plan.destroys, yes=how.yes)
     written = [await _write(cluster, write, dry_run=how.dry_run) for write in plan.writes]
@@ -75,22 +80,31 @@ async def _carry_out(
 
 async def _request(cluster: ClusterSession, verb: OperatorVerb, given: Mapping[str, object]) -> VerbRequest:
     objects = {each.name: await _objects(cluster, each, given[each.key]) for each in verb.arguments if each.kinds}
-    texts = {each.name: str(given[each.key] or "") for each in verb.arguments if not each.kinds}
+    texts = {each.name: str(given[each.key] or "") for each in verb.arguments if not (each.kinds or each.many)}
     texts |= {each.flag: str(given[each.key] or "") for each in verb.options if each.metavar}
     return VerbRequest(
         client=cluster.client,
         objects=objects,
         texts=texts,
+        words={
+            each.name: list(dict.fromkeys(map(str, _listed(given[each.key]))))
+            for each in verb.arguments
+            if each.many and not each.kinds
+        },
+        namespace=cluster.settings.namespace or "",
         flags=frozenset(each.flag for each in verb.options if not each.metavar and given[each.key]),
         moment=datetime.now(UTC).isoformat(timespec="microseconds"),
     )
 
 
+def _listed(typed: object) -> Sequence[object]:
+    return typed if isinstance(typed, tuple) else (typed,) if typed else ()
+
+
 async def _objects(cluster: ClusterSession, argument: VerbArgument, typed: object) -> Sequence[Unstructured]:
     """The objects that an argument names, each once. Raises Absent, and Failure where one is of another kind."""
-    words = [str(word) for word in typed] if isinstance(typed, tuple) else [str(typed)] if typed else []
     found: dict[str, Unstructured] = {}
-    for word in words:
+    for word in map(str, _listed(typed)):
         obj = await _object(cluster, _named(word, argument), argument)
         row = kinds.by_gvk(obj.gvk)
         if row is None or row.short not in argument.kinds:
@@ -140,8 +154,10 @@ def _named(word: str, argument: VerbArgument) -> ObjectArgument:
 # ---- what is written
 
 
-async def _write(cluster: ClusterSession, write: Creation | Change | Deletion, *, dry_run: bool) -> Unstructured | None:
-    """Carry out a write, or check it in a dry run. Returns the object as it is then; None for a deletion."""
+async def _write(
+    cluster: ClusterSession, write: Creation | Change | Edit | Deletion, *, dry_run: bool
+) -> Unstructured | None:
+    """Carry out a write, or check it in a dry run. Returns the object as it is then; None if it is or goes away."""
     client, target = cluster.client, unstructured(write.resource)
     match write:
         case Creation():
@@ -151,6 +167,8 @@ async def _write(cluster: ClusterSession, write: Creation | Change | Deletion, *
             changed = await client.patch(target, write.key.name, write.key.namespace, patch, dry_run=dry_run)
             _show(write.done, dry_run=dry_run)
             return changed
+        case Edit():
+            return await _edit(client, write, dry_run=dry_run)
         case Deletion():
             key = write.key
             await client.delete(metadata_of(write.resource), key.name, key.namespace, uid=write.uid, dry_run=dry_run)
@@ -173,6 +191,32 @@ async def _create(cluster: ClusterSession, write: Creation, *, dry_run: bool) ->
         for further in write.then(live):
             await _write(cluster, further, dry_run=False)
     return live
+
+
+async def _edit(client: Client, write: Edit, *, dry_run: bool) -> Unstructured:
+    """Change the object. Raises Failure if it is gone, ApiError."""
+
+    def patch(seen: Unstructured) -> MergePatch | None:
+        body = write.patch(seen)
+        return MergePatch(body) if body is not None else None
+
+    target = unstructured(write.resource)
+    match await conditional.change(client, target, write.seen, patch, dry_run=dry_run):
+        case conditional.Written(obj) | conditional.Left(obj):
+            for line in write.done:
+                _show(line, dry_run=dry_run)
+            return obj
+        case conditional.Ended():
+            raise Failure(f"{write.seen.ref} was deleted meanwhile", fix="run the command again")
+
+
+def _print_table(table: VerbTable, call: CallSettings) -> None:
+    if not call.output.is_table:
+        print_values(table.values, call.output)
+    elif table.rows:
+        settings.show(text.table([TableColumn(title) for title in table.titles], table.rows))
+    else:
+        settings.say(escaped(table.empty))
 
 
 def _show(done: str, *, dry_run: bool) -> None:
@@ -210,19 +254,27 @@ async def _have_ended(cluster: ClusterSession, awaited: Sequence[AwaitedObject[A
         if latest is None:
             _print([f"{each.resource.kind} {each.key} is gone"])
         elif is_good:
-            _print([wait_for.last_line(latest)])
+            _print([_good(each.part(latest)) or wait_for.last_line(latest)])
         else:
+            if part := each.part(latest):
+                _print([settings.current().style().drawn(f"✗ {escaped(part)}")])
             _print(findings.told(await object_summary.reached(cluster, latest), settings.current().style()))
     if obstacle is not None:
         _print(findings.told(await object_summary.reached(cluster, obstacle), settings.current().style()))
     return all_good and obstacle is None
 
 
+def _good(part: str) -> str:
+    return settings.current().style().drawn(f"✔ {escaped(part)}") if part else ""
+
+
 async def _end_or_obstacle(
     cluster: ClusterSession, each: AwaitedObject[Any], obj: Unstructured, patience: WaitLimit
 ) -> tuple[Unstructured | None, Unstructured | None]:
     """The object as soon as it has ended, or else the obstacle that blocks it. Raises Failure after the time limit."""
-    ending = wait_for.until(cluster, each.resource, obj, each.has_ended, wanted="done", patience=patience)
+    ending = wait_for.until(
+        cluster, each.resource, obj, each.has_ended, wanted="done", patience=patience, part=each.part
+    )
     if each.obstacle is None:
         return await ending, None
     end = asyncio.create_task(ending, name=f"wait for {obj.ref}")

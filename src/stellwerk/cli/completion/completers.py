@@ -7,6 +7,8 @@ wait. The request has 150 ms, and a failure is silent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -20,6 +22,9 @@ from stellwerk.local.host.names import state_folder
 with lazy_imports(__name__):
     from stellwerk.cli.completion import lookup
     from stellwerk.kube.login import config
+
+if TYPE_CHECKING:
+    from stellwerk.delivery.operator_verbs import OfferedWords
 
 BUDGET_SECONDS = 0.15
 
@@ -78,6 +83,18 @@ def _kind_and_name(context: click.Context, shorts: Iterable[str], incomplete: st
     return [CompletionItem(f"{short}/") for short in shorts if short.startswith(kind)]
 
 
+def complete_offered(offered: OfferedWords) -> Completer:
+    """Words that an operator offers for a text."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        chosen, resource = settings.of(context), kinds.by_word(offered.kind)
+        if not chosen.namespace:
+            chosen = replace(chosen, all_namespaces=True)
+        return _items("", _found(resource, chosen, path=offered.path) if resource else [], incomplete)
+
+    return complete
+
+
 def complete_release(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of releases, which are kept in ConfigMaps."""
     prefix = "com.sap.cs.clm.release."
@@ -129,9 +146,11 @@ def _names(context: click.Context, kind: str, prefix: str, incomplete: str) -> l
     return _items(prefix, _found(resource, settings.of(context)) if resource else [], incomplete)
 
 
-def _found(resource: Resource, chosen: settings.CallSettings, labels: str = "") -> list[str]:
+def _found(
+    resource: Resource, chosen: settings.CallSettings, labels: str = "", path: tuple[str, ...] = ()
+) -> list[str]:
     try:
-        return lookup.names(resource, chosen, BUDGET_SECONDS, labels=labels)
+        return lookup.words(resource, chosen, BUDGET_SECONDS, labels=labels, path=path)
     except Exception:  # a shell's prompt is no place for messages, whatever the cause
         return []
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import time
+from collections.abc import Iterator
 from urllib.parse import quote, urlsplit
 
 from stellwerk.cli.shell.login import configuration
@@ -24,21 +25,38 @@ _NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _MOST = 5000
 
 
-def names(resource: Resource, settings: CallSettings, budget_seconds: float, *, labels: str = "") -> list[str]:
+def words(
+    resource: Resource, settings: CallSettings, budget_seconds: float, *, labels: str = "", path: tuple[str, ...] = ()
+) -> list[str]:
     """The names of the objects in the namespace of the call or of the context; in all of them with `-A`.
 
-    Raises any error of the request, TimeoutError included.
+    With a path, the values of a field of them. Raises any error of the request, TimeoutError included.
     """
     deadline = time.monotonic() + budget_seconds
     config = configuration(settings)
     namespace = "" if settings.all_namespaces else settings.namespace or config.namespace or "default"
     selector = f"&labelSelector={quote(labels)}" if labels else ""
-    answer = _ask(config, f"{resource.path(namespace)}?limit={_MOST}{selector}", settings.user, deadline)
-    return sorted({item["metadata"]["name"] for item in json.loads(answer)["items"]})
+    accept = "application/json" if path else _NAMES_ONLY
+    answer = _ask(config, f"{resource.path(namespace)}?limit={_MOST}{selector}", settings.user, deadline, accept)
+    return sorted({word for item in json.loads(answer)["items"] for word in _at(item, path or ("metadata", "name"))})
 
 
-def _ask(config: ClusterConfig, path: str, user: str | None, deadline: float) -> bytes:
-    headers = {"Accept": _NAMES_ONLY}
+def _at(value: object, path: tuple[str, ...]) -> Iterator[str]:
+    """The texts at a path; a list on the way means each of its items."""
+    match value:
+        case list():
+            for each in value:
+                yield from _at(each, path)
+        case dict() if path:
+            yield from _at(value.get(path[0]), path[1:])
+        case str() if not path:
+            yield value
+        case _:
+            pass
+
+
+def _ask(config: ClusterConfig, path: str, user: str | None, deadline: float, accept: str) -> bytes:
+    headers = {"Accept": accept}
     if login := _login(config, deadline):
         headers["Authorization"] = login
     if user:

@@ -63,8 +63,11 @@ async def until(
     wanted: str,
     patience: WaitLimit,
     was_noticed: Holds = was_seen,
+    part: Callable[[Unstructured], str] = lambda _: "",
 ) -> Unstructured | None:
     """The object as soon as it is as wanted. Raises Failure with exit code 4 when that takes too long.
+
+    `part`: how the part of it is that alone counts; empty if the whole object does.
 
     Where `was_noticed` does not hold after ten seconds, a message reports the state of the operator. Where the time was
     too short for a watch, the object is read once: a wait of no time at all answers whether it is as wanted.
@@ -86,7 +89,7 @@ async def until(
             async for latest in states(cluster, resource, obj.key):
                 seen, is_watched = latest, True
                 if seen is not None:
-                    say(progress(seen))
+                    say(escaped(part(seen)) or progress(seen))
                 if holds(seen):
                     return seen
     except TimeoutError:
@@ -99,7 +102,7 @@ async def until(
                 return seen
     ignored = not was_noticed(seen) and patience.seconds >= SILENT_SECONDS
     operator = await _operator_of_ignored(cluster, obj) if ignored else None
-    raise await _too_late(cluster, obj, seen, wanted, patience.seconds, operator)
+    raise await _too_late(cluster, obj, seen, wanted, patience.seconds, operator, part)
 
 
 async def states(cluster: ClusterSession, resource: Resource, key: ObjectKey) -> AsyncIterator[Unstructured | None]:
@@ -207,6 +210,7 @@ async def _too_late(
     wanted: str,
     seconds: float,
     absent: Found | None,
+    part: Callable[[Unstructured], str],
 ) -> Failure:
     """The report about a wait that was in vain. `absent`: the operator that has not looked at the object."""
     says = health.of(seen) if seen is not None else ObjectHealth("-", "gone")
@@ -217,7 +221,7 @@ async def _too_late(
         cause = ": ".join(filter(None, (says.state, end.cause)))
     else:
         cause = ": ".join(filter(None, (says.state, says.reason, end.cause or says.message)))
-    cause = cause or "it reports no status"
+    cause = (part(seen) if seen is not None and absent is None else "") or cause or "it reports no status"
     why = f"stellwerk why {obj.gvk.kind.lower()}/{obj.key.name}" + (
         f" -n {obj.key.namespace}" if obj.key.namespace else ""
     )

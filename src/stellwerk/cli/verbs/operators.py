@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from stellwerk.assembly import OPERATORS
 from stellwerk.cli.arguments import options
 from stellwerk.cli.arguments.options import DRY_RUN, TIMEOUT
-from stellwerk.cli.completion.completers import complete_objects
+from stellwerk.cli.completion.completers import Completer, complete_objects, complete_offered
 from stellwerk.delivery.operator_verbs import OperatorVerb, OperatorVerbs, VerbArgument, VerbOption
 from stellwerk.lazy_imports import lazy_imports
 
@@ -31,10 +32,11 @@ class OperatorCommand(click.Command):
     def invoke(self, ctx: click.Context) -> object:
         """Do the work. Raises Failure, and NotReady where what was waited for has failed."""
         given = {**ctx.params}
+        dry_run = given.pop("dry_run", False)
         how = operator_verbs.Manner(
-            wait=given.pop("wait") and not given["dry_run"],
-            timeout_seconds=given.pop("timeout"),
-            dry_run=given.pop("dry_run"),
+            wait=given.pop("wait", False) and not dry_run,
+            timeout_seconds=given.pop("timeout", 0.0),
+            dry_run=dry_run,
             yes=given.pop("yes", False),
         )
         return ctx.invoke(operator_verbs.carry_out, verb=self.verb, path=self.path, given=given, how=how)
@@ -56,8 +58,10 @@ def group(name: str) -> click.Group:
 def _command(verb: OperatorVerb, path: str) -> click.Command:
     def body() -> None: ...
 
-    decorators = [options.all_of, DRY_RUN, TIMEOUT]
-    decorators.append(click.option("--wait", is_flag=True, help="Return when it is done, or has failed."))
+    decorators: list[Callable[[Any], Any]] = [options.all_of]
+    if not verb.only_shows:
+        waiting = click.option("--wait", is_flag=True, help="Return when it is done, or has failed.")
+        decorators += [DRY_RUN, TIMEOUT, waiting]
     if verb.is_destructive:
         decorators.append(click.option("--yes", is_flag=True, help="Do not ask."))
     decorators += [_option(option) for option in reversed(verb.options)]
@@ -69,7 +73,15 @@ def _command(verb: OperatorVerb, path: str) -> click.Command:
 
 def _option(declared: VerbOption) -> Any:
     if declared.metavar:
-        return click.option(declared.flag, declared.key, default="", metavar=declared.metavar, help=declared.help)
+        return click.option(
+            declared.flag,
+            declared.key,
+            default="",
+            metavar=declared.metavar,
+            help=declared.help,
+            type=click.Choice(["", *declared.values], case_sensitive=False) if declared.values else str,
+            shell_complete=complete_offered(declared.offered) if declared.offered else None,
+        )
     return click.option(declared.flag, declared.key, is_flag=True, help=declared.help)
 
 
@@ -80,5 +92,11 @@ def _argument(declared: VerbArgument) -> Any:
         metavar=word if declared.required else f"[{word}]",
         nargs=-1 if declared.many else 1,
         required=declared.required,
-        shell_complete=complete_objects(declared.kinds) if declared.kinds else None,
+        shell_complete=_completer(declared),
     )
+
+
+def _completer(declared: VerbArgument) -> Completer | None:
+    if declared.offered is not None:
+        return complete_offered(declared.offered)
+    return complete_objects(declared.kinds) if declared.kinds else None

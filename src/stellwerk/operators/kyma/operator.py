@@ -5,6 +5,7 @@ from __future__ import annotations
 from stellwerk.delivery.operator_spec import MadeObjects, OperatorSpec, OwnKind, WideColumn
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.lazy_imports import lazy_imports
+from stellwerk.operators.kyma.verbs.declared import VERBS
 
 with lazy_imports(__name__):
     from stellwerk.operators.kyma import installation, process, settings
@@ -36,4 +37,5 @@ OPERATOR = OperatorSpec(
     installation=lambda: installation.INSTALLATION,
     help=lambda: help_topics.HELP,
     insight=dict,
+    verbs=VERBS,
 )

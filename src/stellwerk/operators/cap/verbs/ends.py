@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.operator_verbs import AwaitedObject, Obstacle
+from stellwerk.delivery.verb_plans import AwaitedObject, Obstacle
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unstructured

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stellwerk.delivery.operator_verbs import AwaitedObject, Change, VerbPlan, VerbRequest
+from stellwerk.delivery.verb_plans import AwaitedObject, Change, VerbPlan, VerbRequest
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.operators.cap import names

@@ -7,7 +7,7 @@ from uuid import NAMESPACE_OID, uuid5
 import msgspec
 
 from stellwerk.api.core import Secret
-from stellwerk.delivery.operator_verbs import Change, Creation, VerbPlan, VerbRefused, VerbRequest
+from stellwerk.delivery.verb_plans import Change, Creation, VerbPlan, VerbRefused, VerbRequest
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, Unstructured, metadata_of

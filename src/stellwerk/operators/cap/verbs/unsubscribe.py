@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.operator_verbs import Deletion, VerbPlan, VerbRefused, VerbRequest
+from stellwerk.delivery.verb_plans import Deletion, VerbPlan, VerbRefused, VerbRequest
 from stellwerk.kube.types import lenient
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from stellwerk.delivery.operator_verbs import AwaitedObject, Change, VerbPlan, VerbRefused, VerbRequest
+from stellwerk.delivery.verb_plans import AwaitedObject, Change, VerbPlan, VerbRefused, VerbRequest
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import names
