@@ -5,7 +5,8 @@ A kind without an action or a preview leaves the field None, and the verb report
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from stellwerk.kube.types.model import JsonObject, Kind, Unstructured
     from stellwerk.render.sources.downloads import Downloads
     from stellwerk.render.worker.renderer import Renderer
-    from stellwerk.runtime.insight.diagnosis import Diagnostician
+    from stellwerk.runtime.insight.diagnosis import ClusterReader, Diagnostician
     from stellwerk.runtime.insight.reason_catalog import Catalogue
     from stellwerk.runtime.insight.related_objects import Kinship
 
@@ -62,10 +63,14 @@ class Unstickable:
 
     force: Callable[[Unstructured], JsonObject]
     """The patch."""
-    consequence: str
-    """What it costs, as a clause."""
+    consequence: str | Callable[[Unstructured], str]
+    """What it costs, as a clause; the same for each object, or of this one."""
     obstacle: Callable[[Client, Unstructured], Awaitable[tuple[str, str] | None]]
     """Why force has no effect on this object, and what helps instead; None where it has one. Raises ApiError."""
+
+    def consequence_for(self, obj: Unstructured) -> str:
+        """What it costs for this object."""
+        return self.consequence if isinstance(self.consequence, str) else self.consequence(obj)
 
 
 # ---- preview
@@ -96,6 +101,8 @@ class PreviewRequest:
     """The folder of the local system, where the cluster is the local system."""
     image: str = ""
     """Replaces the image of the operand."""
+    connections: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """Keeps connections to other clusters open, until what the preview comes to was compared there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +128,12 @@ class Preview:
     claims: Claims | None = None
     """The managers whose fields are taken over with `objects`; None: all but the control plane."""
     warnings: tuple[str, ...] = ()
+    others: tuple[Preview, ...] = ()
+    """What would be applied by another field manager, or in another cluster."""
+    client: Client | None = None
+    """Of the other cluster that it is about; None: the one that was asked."""
+    place: str = ""
+    """That cluster, for people."""
 
 
 class Previewer(Protocol):
@@ -141,6 +154,15 @@ class Previewer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class FleetTable:
+    """Figures about all objects of a kind. One without rows is not shown."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindInsight:
     """What the operator knows about objects of one kind."""
@@ -157,6 +179,8 @@ class KindInsight:
     """By which the operator keeps an object that is being deleted."""
     previewer: Callable[[], Previewer] | None = None
     """Imports what renders, which other questions do not need."""
+    fleet: Callable[[ClusterReader, str], Awaitable[Sequence[FleetTable]]] | None = None
+    """Figures about all objects of the kind in a namespace, or in all. None: nothing is counted."""
 
 
 def by_condition(catalogue: Catalogue[Any, Any]) -> KindInsight:

@@ -191,7 +191,7 @@ class _BySteps(Generic[K]):
         because = tuple(
             Finding(text, is_root_cause=True)
             for each in awaited.waits
-            if (text := each.message.removesuffix(".")) and text not in finding.text
+            if (text := each.text.removesuffix(".")) and text not in finding.text
         )
         finding = replace(finding, because=because, is_root_cause=not because)
         return replace(diagnosis, findings=(finding,), hidden=awaited.hidden)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Collection as Several
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -14,11 +15,12 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import JsonObject, Kind
 from stellwerk.kube.types.object_meta import Record
+from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.control.executor import Course, Logic, rehearse
-from stellwerk.runtime.control.step import Create, Delete, Patch, RemoveFinalizer, Wait, Write
-from stellwerk.runtime.reading.live_sources import LiveSources
+from stellwerk.runtime.control.step import Apply, Create, Delete, Patch, RemoveFinalizer, Show, Wait, Write
+from stellwerk.runtime.reading.live_sources import LiveClusters, LiveSources
 from stellwerk.runtime.reading.questions import Collection
-from stellwerk.runtime.reading.view import Overlay, View
+from stellwerk.runtime.reading.view import NoClusters, Overlay, View
 
 K = TypeVar("K", bound=Kind)
 S = TypeVar("S", bound=Record)
@@ -37,6 +39,8 @@ class Draft:
     changed: dict[ObjectRef, str] = field(default_factory=dict)
     deleted: dict[ObjectRef, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    others: dict[tuple[Kubeconfig | None, str], Draft] = field(default_factory=dict)
+    """What is written in another cluster, or by another field manager."""
 
     def apply(self, desired: Desired, why: str) -> None:
         """Note an object that is written as a whole.
@@ -47,6 +51,43 @@ class Draft:
             self.objects.append(desired)
         else:
             self.created[desired.ref] = why
+
+    def at(self, cluster: Kubeconfig | None, field_manager: str = "") -> Draft:
+        """The part of a cluster and a field manager; an empty one: that of the operator."""
+        if cluster is None and not field_manager:
+            return self
+        return self.others.setdefault((cluster, field_manager), Draft(subject=self.subject))
+
+    def note(self, write: Write) -> None:
+        """Note a write."""
+        match write:
+            case Described():
+                write.describe(self)
+            case Create():
+                desired = Desired(Address(write.collection.resource, write.key), write.body)
+                self.at(write.cluster, write.field_manager).apply(desired, "it does not exist")
+            case Apply(subresource=""):
+                resource = write.collection.resource
+                desired = Desired(Address(resource, write.key), write.body)
+                self.at(write.cluster, write.field_manager).apply(desired, "it is applied")
+            case Apply():
+                self.at(write.cluster).changed[Address(write.collection.resource, write.key).ref] = _STATUS
+            case Show():
+                self.at(write.cluster).changed[Address(write.collection.resource, write.seen.key).ref] = _STATUS
+            case Patch():
+                ref = Address(write.collection.resource, write.seen.key).ref
+                changed, fields = self.at(write.cluster).changed, ", ".join(paths(write.fields))
+                changed[ref] = f"{changed[ref]}, {fields}" if ref in changed else f"changed fields: {fields}"
+            case Delete():
+                ref = Address(write.collection.resource, write.seen.key).ref
+                self.at(write.cluster).deleted[ref] = write.why or "it is not needed any more"
+            case RemoveFinalizer():
+                self.changed[self.subject.ref] = f"{write.about} is removed, and the object is deleted"
+            case _:
+                self.warnings.append(f"{write.about} is written, and what becomes of it cannot be shown")
+
+
+_STATUS = "its status changes"
 
 
 @runtime_checkable
@@ -90,58 +131,77 @@ class StepPreview(Generic[K, S]):
             return Awaited(hidden=sources.hidden)
         return Awaited(course.steps[-1].waits, sources.hidden)
 
-    async def preview(self, subject: K, client: Client, now: datetime, settings: tuple[object, ...] = ()) -> Preview:
-        """What the next pass would write. Nothing is written. Raises PreviewFailed, ApiError."""
-        course, sources = await self._rehearsed(subject, client, now, settings)
+    async def preview(
+        self,
+        subject: K,
+        client: Client,
+        now: datetime,
+        settings: tuple[object, ...] = (),
+        clusters: LiveClusters | None = None,
+        overlay: Callable[[], Overlay] = Overlay,
+    ) -> Preview:
+        """What the next pass would write. Nothing is written. Raises PreviewFailed, ApiError.
+
+        `clusters`: others that may be looked at. `overlay`: what the pass finds otherwise than it is.
+        """
+        course, sources = await self._rehearsed(subject, client, now, settings, clusters, overlay)
         draft = Draft(subject=subject)
         for write in course.writes:
-            _note(draft, write)
+            draft.note(write)
         last = course.steps[-1]
         if last.failure is not None:
             draft.warnings.append(last.failure.message)
-        draft.warnings += [wait.message for wait in last.waits if wait.message]
+        draft.warnings += [said for wait in last.waits if (said := wait.text)]
         draft.warnings += sources.refusals
+        others = [self._part(draft.others[part], clusters, *part) for part in draft.others]
+        return replace(self._part(draft), claims=self.claims, others=tuple(others))
+
+    def _part(
+        self,
+        draft: Draft,
+        clusters: LiveClusters | None = None,
+        cluster: Kubeconfig | None = None,
+        field_manager: str = "",
+    ) -> Preview:
+        """What is written in one cluster by one field manager. Forced, it leaves the other fields of others."""
         return Preview(
-            field_manager=self.field_manager,
+            field_manager=field_manager or self.field_manager,
             objects=tuple(draft.objects),
             created=draft.created,
             changed=draft.changed,
             deleted=draft.deleted,
-            claims=self.claims,
+            claims=Claims(lambda _: False),
             warnings=tuple(dict.fromkeys(draft.warnings)),
+            client=clusters.opened[cluster].client if clusters is not None and cluster is not None else None,
+            place=f"in the cluster of Secret {cluster.secret}" if cluster is not None else "",
         )
 
     async def _rehearsed(
-        self, subject: K, client: Client, now: datetime, settings: tuple[object, ...]
+        self,
+        subject: K,
+        client: Client,
+        now: datetime,
+        settings: tuple[object, ...],
+        clusters: LiveClusters | None = None,
+        overlay: Callable[[], Overlay] = Overlay,
     ) -> tuple[Course[S], LiveSources]:
         sources = LiveSources(client, subject.metadata.namespace, everywhere=self.everywhere)
 
         def view(overlay: Overlay) -> View:
-            return View(sources=sources, now=now, settings=settings, overlay=overlay, loads=sources.loads)
+            return View(
+                sources=sources,
+                now=now,
+                settings=settings,
+                overlay=overlay,
+                loads=sources.loads,
+                clusters=clusters or NoClusters(),
+            )
 
         for _ in range(MOST_LOADS):
-            course = rehearse(self.logic, subject, view)
-            if not await sources.load():
+            course = rehearse(self.logic, subject, view, overlay())
+            if not any([await sources.load(), clusters is not None and await clusters.load()]):
                 return course, sources
         raise PreviewFailed(f"{subject.ref} asks for more and more objects", fix="report this as a bug")
-
-
-def _note(draft: Draft, write: Write) -> None:
-    match write:
-        case Described():
-            write.describe(draft)
-        case Create():
-            draft.apply(Desired(Address(write.collection.resource, write.key), write.body), "it does not exist")
-        case Patch():
-            ref = Address(write.collection.resource, write.seen.key).ref
-            draft.changed[ref] = f"changed fields: {', '.join(paths(write.fields))}"
-        case Delete():
-            ref = Address(write.collection.resource, write.seen.key).ref
-            draft.deleted[ref] = write.why or "it is not needed any more"
-        case RemoveFinalizer():
-            draft.changed[draft.subject.ref] = f"{write.about} is removed, and the object is deleted"
-        case _:
-            draft.warnings.append(f"{write.about} is written, and what becomes of it cannot be shown")
 
 
 def paths(fields: JsonObject, within: str = "") -> list[str]:

@@ -6,6 +6,7 @@ what it would apply, and dry runs of the API server show the result.
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
@@ -46,7 +47,7 @@ async def _diff(
     if image and not previewer.accepts_image:
         kind = obj.resource.kind
         raise click.UsageError(f"--image is not for a {kind}: the images of a {kind} are in its files.")
-    async with previews.tools() as tools:
+    async with previews.tools() as tools, AsyncExitStack() as connections:
         request = PreviewRequest(
             client=cluster.client,
             renderer=tools.renderer,
@@ -55,10 +56,11 @@ async def _diff(
             folder=folder,
             local_folder=system.folder if system else None,
             image=image,
+            connections=connections,
         )
         preview = await _preview(previewer, obj, request)
-    previews.warn(preview.warnings)
-    compared, unchanged = await dry_run.of_preview(cluster.client, preview)
+        previews.warn(preview.warnings)
+        compared, unchanged = await dry_run.of_preview(cluster.client, preview)
     compared.warn()
     lines = compared.lines
     print_result(lambda style: dry_run.shown(lines, unchanged, style), lambda: dry_run.as_json(lines, unchanged))

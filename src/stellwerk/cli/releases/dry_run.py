@@ -138,7 +138,13 @@ async def of_preview(client: Client, preview: Preview) -> tuple[Compared, int]:
     same = unchanged([*found.lines, *renewed], preview.members or preview.objects) + preview.kept
     noted = [DiffLine("+", str(ref), why) for ref, why in preview.created.items()]
     noted += [DiffLine("~", str(ref), why) for ref, why in preview.changed.items()]
-    return replace(found, lines=[*found.lines, *noted, *renewed, *deleted]), same
+    lines, remarks = [*found.lines, *noted, *renewed, *deleted], [*found.remarks]
+    for other in preview.others:
+        theirs, unchanged_there = await of_preview(other.client or client, other)
+        lines += [replace(line, ref=f"{line.ref} {other.place}".rstrip()) for line in theirs.lines]
+        remarks += theirs.remarks
+        same += unchanged_there
+    return Compared(lines, remarks), same
 
 
 def _with_what_is_judged_anew(found: Compared, wanted: Sequence[DesiredObject]) -> Compared:

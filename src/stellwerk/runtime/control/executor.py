@@ -597,9 +597,10 @@ class Course(Generic[S]):
         return [write for step in self.steps for write in step.writes]
 
 
-def rehearse(logic: Logic[K, S], obj: K, view: Callable[[Overlay], View]) -> Course[S]:
-    """The steps of a pass on an object, without a request. `view` returns a view with an overlay."""
-    overlay, found = Overlay(), Course[S](cast("S", _status(obj)))
+def rehearse(logic: Logic[K, S], obj: K, view: Callable[[Overlay], View], overlay: Overlay | None = None) -> Course[S]:
+    """The steps of a pass on an object, without a request. `view` returns a view with an overlay, which may have
+    something from the beginning."""
+    overlay, found = overlay if overlay is not None else Overlay(), Course[S](cast("S", _status(obj)))
     for _ in range(MOST_STEPS):
         seen = view(overlay)
         step = next_step(logic, obj, seen)

@@ -130,6 +130,11 @@ class Write(Protocol):
         ...
 
 
+def _key_in(body: JsonObject) -> ObjectKey:
+    metadata = cast("JsonObject", body["metadata"])
+    return ObjectKey(str(metadata.get("namespace", "")), str(metadata["name"]))
+
+
 @dataclass(frozen=True, slots=True)
 class Create(Generic[T]):
     """A new object. If there is one of its name, that is laid over the view, and the pass decides again."""
@@ -148,8 +153,7 @@ class Create(Generic[T]):
     @property
     def key(self) -> ObjectKey:
         """Namespace and name."""
-        metadata = cast("JsonObject", self.body["metadata"])
-        return ObjectKey(str(metadata.get("namespace", "")), str(metadata["name"]))
+        return _key_in(self.body)
 
     @property
     def about(self) -> str:
@@ -197,11 +201,14 @@ class Apply(Generic[T]):
     """Such as `status`, of an object that has another owner; empty: the object itself."""
 
     @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        return _key_in(self.body)
+
+    @property
     def about(self) -> str:
         """The object, for messages."""
-        metadata = cast("JsonObject", self.body["metadata"])
-        key = ObjectKey(str(metadata.get("namespace", "")), str(metadata["name"]))
-        return f"{self.collection.resource.kind} {key}"
+        return f"{self.collection.resource.kind} {self.key}"
 
     async def perform(self, hands: Hands) -> None:
         """As `Write.perform`."""
@@ -404,6 +411,11 @@ class Wait:
     seconds: float = 0.0
     cluster: Kubeconfig | None = None
     """Where the object is; None: in the cluster of the operator."""
+
+    @property
+    def text(self) -> str:
+        """What people read; empty: nothing."""
+        return self.message or (self.on if isinstance(self.on, str) else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,22 +6,35 @@ it asks for nothing new.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Collection as Several
+from contextlib import AsyncExitStack
 from typing import Any, Generic, TypeVar
 
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import REFUSED, ApiError, Forbidden, NotServed, Undiscovered, UnreadableObject
-from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import (
+    REFUSED,
+    ApiError,
+    Forbidden,
+    LoginFailed,
+    NotServed,
+    Undiscovered,
+    UnreadableObject,
+)
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import HasMetadata
+from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.reading.known import ABSENT, Known, Listing, NotKnown, Present, Refused, Unknown
-from stellwerk.runtime.reading.loads import Load
+from stellwerk.runtime.reading.loads import Load, ServedKind
 from stellwerk.runtime.reading.questions import Collection, Index, Lookup, PlainSource, Question, Source
 
 T = TypeVar("T", bound=HasMetadata)
 V = TypeVar("V")
 
 _NOT_LOADED = "it is not loaded yet"
+CALL_SECONDS = 10.0
+"""How long another cluster may take for an answer."""
 
 
 class LiveSources:
@@ -58,6 +71,74 @@ class LiveSources:
         return tuple(sorted({place for each in self._sources.values() for place in each.refusals}))
 
 
+class LiveClusters:
+    """Other clusters, by logins that the user may read. What is opened stays so until `connections` are closed."""
+
+    def __init__(self, connections: AsyncExitStack) -> None:
+        self._connections = connections
+        self._opened: dict[Kubeconfig, LiveCluster | str] = {}
+        self._wanted: dict[Kubeconfig, None] = {}
+
+    def on(self, cluster: Kubeconfig) -> LiveCluster:
+        """As `Clusters.on`."""
+        found = self._opened.get(cluster, _NOT_LOADED)
+        if isinstance(found, LiveCluster):
+            return found
+        if cluster not in self._opened:
+            self._wanted[cluster] = None
+        raise NotKnown(f"the cluster of Secret {cluster.secret}", found)
+
+    @property
+    def opened(self) -> Mapping[Kubeconfig, LiveCluster]:
+        """Those that were opened."""
+        return {key: found for key, found in self._opened.items() if isinstance(found, LiveCluster)}
+
+    async def load(self) -> bool:
+        """As `LiveSources.load`. A cluster that cannot be used is an answer."""
+        wanted, self._wanted = self._wanted, {}
+        for each in wanted:
+            self._opened[each] = await self._open(each)
+        return any([bool(wanted), *[await each.load() for each in self.opened.values()]])
+
+    async def _open(self, cluster: Kubeconfig) -> LiveCluster | str:
+        try:
+            config = ClusterConfig.from_kubeconfig_text(cluster.content.decode())
+        except UnicodeDecodeError:
+            return "its login is not text"
+        except LoginFailed as error:
+            return str(error)
+        opening = Client.connect(config, user_agent="stellwerk-cli", call_seconds=CALL_SECONDS)
+        return LiveCluster(await self._connections.enter_async_context(opening))
+
+
+class LiveCluster(LiveSources):
+    """The sources of another cluster. Everything is listed in all namespaces."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client, "")
+        self.client = client
+        self.trouble = ""
+        """As `OtherSources.trouble`."""
+        self.state = Question(self)
+
+    def kind(self, gvk: GroupVersionKind, *, any_version: bool = False) -> Load[Resource]:
+        """As `OtherSources.kind`."""
+        return ServedKind(self.client.config.server, gvk, self.client.mapper, any_version)
+
+    def drop(self, question: Question) -> None:
+        """As `Answering.drop`: there is nothing to do."""
+
+    async def load(self) -> bool:
+        """As `LiveSources.load`. What goes wrong is the trouble of the cluster, of which nothing is asked then."""
+        if self.trouble:
+            return False
+        try:
+            return await super().load()
+        except (ApiError, LoginFailed) as error:
+            self.trouble = str(error)
+            return True
+
+
 class _LiveLoads:
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -83,7 +164,7 @@ class _LiveLoads:
         for each in wanted:
             try:
                 value = await each.fetch(self._client)
-            except (ApiError, NotKnown) as error:
+            except (ApiError, LoginFailed, NotKnown) as error:
                 self._known[each] = Unknown(str(error), isinstance(error, (Refused, *REFUSED)))
             else:
                 self._known[each] = ABSENT if value is None else Present(value)

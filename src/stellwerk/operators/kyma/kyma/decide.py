@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
@@ -110,6 +110,9 @@ from stellwerk.runtime.reading.known import NotKnown, Present, Unknown
 from stellwerk.runtime.reading.questions import Collection
 from stellwerk.runtime.reading.view import Overlay, View
 from stellwerk.runtime.reconciler import Notice, Severity
+
+if TYPE_CHECKING:
+    from stellwerk.delivery.step_preview import Draft
 
 KymaStep: TypeAlias = Step[KymaStatus]
 T = TypeVar("T", bound=HasMetadata)
@@ -231,6 +234,9 @@ class HideSeries:
     def about(self) -> str:
         """The object, for messages."""
         return f"the series of {self.kyma.ref}"
+
+    def describe(self, draft: Draft) -> None:
+        """As `Described.describe`: only scrapes see it."""
 
     async def perform(self, hands: Hands) -> None:
         """As `Write.perform`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from stellwerk.apply.errors import WriteFailed
 from stellwerk.apply.fields.managed_fields import Claims
@@ -30,6 +30,9 @@ from stellwerk.operators.kyma.manifest.status import APPLY_FAILED
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.control.step import CONFLICT, Failure, Hands, shaped
 from stellwerk.runtime.reading.view import Overlay
+
+if TYPE_CHECKING:
+    from stellwerk.delivery.step_preview import Draft
 
 _FORCED = Directive(adoption=AdoptionPolicy.ALWAYS, update=UpdatePolicy.SSA_MERGE)
 """Fields of the module are taken from other clients; further fields of others stay."""
@@ -115,6 +118,13 @@ class ApplyModule:
     def about(self) -> str:
         """As `Write.about`."""
         return ", ".join(str(address) for address, _ in self.why)
+
+    def describe(self, draft: Draft) -> None:
+        """As `Described.describe`: the objects that are not as wanted."""
+        part, due = draft.at(self.cluster, self.objects.owner.prefix), {address for address, _ in self.why}
+        for each in self.objects.wanted:
+            if each.address in due:
+                part.apply(each.desired, "it is applied")
 
     async def perform(self, hands: Hands) -> None:
         """As `Write.perform`."""
