@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from itertools import chain
 
 from stellwerk.assembly import OPERATORS
-from stellwerk.delivery.operator_spec import KindHelp, OperatorSpec, WideColumn
+from stellwerk.delivery.operator_spec import KindHelp, OperatorSpec, ShownBy, WideColumn
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.lazy_imports import lazy_imports
 
@@ -28,6 +28,7 @@ class RegisteredKind:
     resource: Resource
     operator: OperatorSpec
     wide: tuple[WideColumn, ...] = ()
+    readiness: ShownBy = ShownBy.CONDITION
 
     def insight(self) -> insights.KindInsight:
         """What the operator knows about objects of the kind. Imports the operator."""
@@ -39,7 +40,7 @@ class RegisteredKind:
 
 
 OWN = tuple(
-    RegisteredKind(kind.short, kind.resource, operator, kind.wide)
+    RegisteredKind(kind.short, kind.resource, operator, kind.wide, kind.readiness)
     for operator in OPERATORS.values()
     for kind in operator.kinds
 )
@@ -91,11 +92,14 @@ def usual() -> Iterator[tuple[str, Resource]]:
 
 def by_word(word: str) -> Resource | None:
     """The resource of ours that a person means: by short word, kind, singular or plural, with or without group."""
+    row = named(word)
+    return row.resource if row is not None else None
+
+
+def named(word: str) -> RegisteredKind | None:
+    """The same with all that is known of the kind."""
     wanted = word.lower()
-    for row in OWN:
-        if wanted == row.short or matches(wanted, row.resource):
-            return row.resource
-    return None
+    return next((row for row in OWN if wanted == row.short or matches(wanted, row.resource)), None)
 
 
 def matches(word: str, resource: Resource) -> bool:

@@ -57,7 +57,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "check": Verb("Check whether a cluster has what operators need, and whether they do their work.", "Look"),
     "get": Verb("List objects with their health.", "Look"),
-    "status": Verb("Show how one object or release is doing, or the local system.", "Look"),
+    "status": Verb("Show how one object or release is doing, all Kymas in figures, or the local system.", "Look"),
     "why": Verb("Show why an object is not ready, down to the root cause.", "Look"),
     "tree": Verb("Show the owned and managed objects of an object with their health.", "Look"),
     "trace": Verb("Follow any object back to its custom resource, source and last apply.", "Look"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from stellwerk.delivery.insight import Unstickable
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from stellwerk.kube.client.client import Client
 
 
-def without(finalizer: str, *, consequence: str) -> Unstickable:
-    """The API server deletes the object as soon as the operator's finalizer is removed, whatever is left of it."""
+def without(*finalizers: str, consequence: str | Callable[[Unstructured], str]) -> Unstickable:
+    """The API server deletes the object as soon as the operator's finalizers are removed, whatever is left of it."""
 
     def force(obj: Unstructured) -> JsonObject:
-        kept: list[JsonValue] = [name for name in obj.metadata.finalizers if name != finalizer]
+        kept: list[JsonValue] = [name for name in obj.metadata.finalizers if name not in finalizers]
         return {"metadata": {"finalizers": kept, "resourceVersion": obj.metadata.resource_version}}
 
     async def obstacle(client: Client, obj: Unstructured) -> tuple[str, str] | None:
-        held = held_by_others(obj, (finalizer,))
+        held = held_by_others(obj, finalizers)
         return (held.findings[0].text, held.next_step) if held is not None else None
 
     return Unstickable(force=force, consequence=consequence, obstacle=obstacle)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from stellwerk.delivery.operator_verbs import OperatorVerbs
@@ -53,6 +54,14 @@ class WideColumn:
     path: tuple[str, ...]
 
 
+class ShownBy(Enum):
+    """Where the objects of a kind show whether they are ready."""
+
+    CONDITION = "the condition Ready, or another main one"
+    STATE = "status.state, whose cause is in status.lastOperation or in a condition that is not True"
+    NONE = "nowhere: they have no status"
+
+
 @dataclass(frozen=True, slots=True)
 class OwnKind:
     """A kind that users of an operator create, and the short word by which the command line knows it."""
@@ -61,6 +70,7 @@ class OwnKind:
     resource: Resource
     wide: tuple[WideColumn, ...] = ()
     """Columns of `stellwerk get KIND -o wide` besides those of every kind."""
+    readiness: ShownBy = ShownBy.CONDITION
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.releases import dry_run, releasing
 from stellwerk.cli.shell.field_diff import Change
+from stellwerk.delivery.insight import FleetTable
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonValue
 from stellwerk.kube.types.object_meta import Condition
@@ -40,6 +41,7 @@ SHEET = status.Sheet(
 LOCAL = ClusterStatus(Path("/a"), "https://a", "v1", True, [ProcessStatus("etcd", None, Path("/a/log"))])
 SHOWN: dict[str, JsonValue] = {
     "status": status.as_json(SHEET),
+    "status of a kind": status.fleet_json([FleetTable("Modules", ("MODULE", "STATE"), (("keda", "Ready"),))]),
     "status of the local system": system.as_json(LOCAL, [system.part_of(part) for part in LOCAL.components]),
     "tree": graph.as_json(graph.Node(REF, ObjectHealth("True"), (graph.Node(REF, ObjectHealth("True")),))),
     "trace": trace.as_json([trace.TraceStep("owned by", REF, ObjectHealth("True"))]),

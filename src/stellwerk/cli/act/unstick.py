@@ -34,7 +34,7 @@ async def unstick(cluster: ClusterSession, subject: ObjectArgument, force: bool,
     if obstacle := await action.obstacle(cluster.client, obj):
         cause, fix = obstacle
         raise Failure(f"force has no effect on {obj.ref}", cause=cause, fix=fix, subject=str(obj.ref), code=Exit.USAGE)
-    confirm.typed(obj.key.name, action.consequence, yes=yes or dry_run)
+    confirm.typed(obj.key.name, action.consequence_for(obj), yes=yes or dry_run)
     resource = await cluster.resource(subject.kind)
     await object_actions.patched(cluster, resource, obj, action.force(obj), dry_run=dry_run)
     settings.show([f"The deletion of {obj.ref} is forced{' (dry run)' if dry_run else ''}"])
@@ -46,7 +46,7 @@ async def _explain(cluster: ClusterSession, obj: Unstructured, action: Unstickab
     if obstacle := await action.obstacle(cluster.client, obj):
         settings.show([f"Force: has no effect: {obstacle[0]}"])
         return
-    settings.show([f"Force: stellwerk unstick {_words(obj)} --force; then {action.consequence}"])
+    settings.show([f"Force: stellwerk unstick {_words(obj)} --force; then {action.consequence_for(obj)}"])
 
 
 def _words(obj: Unstructured) -> str:

@@ -1,11 +1,12 @@
-"""`stellwerk status`: one object closely, one release, or, without either, the local system."""
+"""`stellwerk status`: one object closely, one release, all objects of a kind in figures, or the local system."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from stellwerk.cli import kinds
 from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.local import system
 from stellwerk.cli.look import events
@@ -15,13 +16,14 @@ from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.releases import releasing
 from stellwerk.cli.shell import output, settings, text
-from stellwerk.cli.shell.errors import NotReady
+from stellwerk.cli.shell.errors import Failure, NotReady
 from stellwerk.cli.shell.text import Style, TableColumn, escaped
+from stellwerk.delivery.insight import FleetTable
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.runtime import conditions
-from stellwerk.runtime.insight.diagnosis import Finding
+from stellwerk.runtime.insight.diagnosis import ClusterReader, Finding
 
 LAST_EVENTS = 10
 CONDITIONS = (
@@ -43,7 +45,10 @@ class Sheet:
 
 
 def status(subject: ObjectArgument | str | None, name: str) -> None:
-    """Print an object, the release with this name, or the local system `name`. Raises NotReady where it is not."""
+    """Print an object, the release with this name, the figures of a kind, or the local system `name`.
+
+    A release has precedence over a kind. Raises NotReady where what was asked for is not ready.
+    """
     match subject:
         case None:
             is_ready = system.status(name) == 0
@@ -57,9 +62,49 @@ def status(subject: ObjectArgument | str | None, name: str) -> None:
 
 @with_cluster
 async def _show_release(cluster: ClusterSession, name: str) -> bool:
-    release = await releasing.found(cluster, name, "show")
+    row = kinds.named(name)
+    fleet = row.insight().fleet if row is not None else None
+    try:
+        release = await releasing.found(cluster, name, "show")
+    except (Failure, Forbidden):
+        if fleet is None:
+            raise
+        return await _show_fleet(cluster, fleet)
     output.print_result(lambda _: releasing.sheet(release), lambda: releasing.as_json(release))
     return release.state == "Ready"
+
+
+async def _show_fleet(
+    cluster: ClusterSession, fleet: Callable[[ClusterReader, str], Awaitable[Sequence[FleetTable]]]
+) -> bool:
+    reader = ClusterReader(cluster.client)
+    tables = await fleet(reader, cluster.settings.namespace or "")
+    for line in object_summary.left_out(reader.hidden):
+        settings.say(line)
+    if not any(table.rows for table in tables):
+        settings.say("There is nothing to count.")
+    output.print_result(lambda _: fleet_lines(tables), lambda: fleet_json(tables))
+    return True
+
+
+def fleet_lines(tables: Sequence[FleetTable]) -> list[str]:
+    """Figures for people."""
+    lines: list[str] = []
+    for table in (each for each in tables if each.rows):
+        columns = [TableColumn(title) for title in table.columns]
+        lines += [*([""] if lines else []), *text.table(columns, [[*row] for row in table.rows])]
+    return lines
+
+
+def fleet_json(tables: Sequence[FleetTable]) -> JsonObject:
+    """The same for programs."""
+    return {
+        table.title.lower(): [
+            {title.lower().replace(" ", "-"): value for title, value in zip(table.columns, row, strict=True)}
+            for row in table.rows
+        ]
+        for table in tables
+    }
 
 
 @with_cluster

@@ -26,7 +26,7 @@ from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 from stellwerk.releases import related_objects as release_objects
 from stellwerk.releases.release_store import ReleaseStore
 from stellwerk.runtime.insight.diagnosis import ClusterReader
-from stellwerk.runtime.insight.related_objects import Fact
+from stellwerk.runtime.insight.related_objects import Fact, ManagingObject, ReachesElsewhere
 
 _FARTHEST = 20
 
@@ -42,6 +42,8 @@ class TraceStep:
     """None where the object is not there, or not in this cluster."""
     facts: tuple[Fact, ...] = ()
     note: str = ""
+    beyond: tuple[TraceStep, ...] = ()
+    """Further steps, of which only the names are known from here."""
 
     @property
     def is_ours(self) -> bool:
@@ -76,7 +78,7 @@ async def way_up(reader: ClusterReader, obj: Unstructured) -> list[TraceStep]:
         if found is None or found[0].ref in {step.ref for step in steps}:
             break
         step, here = found
-        steps.append(step)
+        steps += (step, *step.beyond)
     if not any(step.is_ours or kinds.by_gvk(step.ref.gvk) for step in steps):
         steps += await _by_inventory(reader, steps)
     return steps
@@ -87,7 +89,8 @@ async def _by_inventory(reader: ClusterReader, steps: Sequence[TraceStep]) -> li
     refs = [step.ref for step in reversed(steps)]
     note = "by its inventory; the object has lost the marks of its owner"
     for row in kinds.OWN:
-        if row.insight().kinship is None:
+        kinship = row.insight().kinship
+        if kinship is None or isinstance(kinship, ReachesElsewhere):  # what those list is in other clusters
             continue
         for live in await reader.list(row.resource):
             if live.at("spec", "kubeConfig") is None and any(_holds(live, ref) for ref in refs):
@@ -141,13 +144,18 @@ async def _manager(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep,
         if manager is None or manager.ref == obj.ref:
             continue
         if manager.is_elsewhere:
-            return TraceStep("managed by", manager.ref, None, note="it is in another cluster"), None
+            above = () if manager.above is None else (_in_another_cluster(manager.above),)
+            return _in_another_cluster(manager, above), None
         live = await reader.find(row.resource, manager.ref.key.name, manager.ref.key.namespace)
         if live is None:
             return TraceStep("managed by", manager.ref, None, note="it does not exist"), None
         facts = tuple(related_objects.origin(live, obj))
         return TraceStep("managed by", manager.ref, health.of(live), facts), live
     return await _release(reader, obj)
+
+
+def _in_another_cluster(manager: ManagingObject, beyond: tuple[TraceStep, ...] = ()) -> TraceStep:
+    return TraceStep("managed by", manager.ref, None, note="it is in another cluster", beyond=beyond)
 
 
 async def _release(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep, Unstructured | None] | None:

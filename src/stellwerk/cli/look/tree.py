@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+
 from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects import graph, object_summary
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
@@ -16,11 +18,13 @@ from stellwerk.runtime.insight.diagnosis import ClusterReader
 async def tree(cluster: ClusterSession, subject: ObjectArgument | str, compact: bool, depth: int | None) -> None:
     """Print an object, or the release with this name, with its dependents."""
     reader = ClusterReader(cluster.client)
-    if isinstance(subject, str):
-        release = await releasing.found(cluster, subject, "draw")
-        top = await Family(reader).of_release(releasing.ref_of(release), releasing.health_of(release), release)
-    else:
-        top = await Family(reader).of(await cluster.object(subject))
+    async with AsyncExitStack() as others:
+        family = Family(reader, others)
+        if isinstance(subject, str):
+            release = await releasing.found(cluster, subject, "draw")
+            top = await family.of_release(releasing.ref_of(release), releasing.health_of(release), release)
+        else:
+            top = await family.of(await cluster.object(subject))
     top = graph.cut(top, depth) if depth is not None else top
     top = graph.compact(top) if compact else top
     for line in object_summary.left_out(reader.hidden):

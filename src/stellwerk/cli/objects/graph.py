@@ -29,6 +29,8 @@ class Node:
     children: tuple[Node, ...] = ()
     relation: str = ""
     """The relation of its parent to it: `manages` or `owns`."""
+    place: str = ""
+    """Where it is, if in another cluster than the objects above it."""
     left_out: int = 0
     """How many objects below are not shown."""
     rest: tuple[tuple[str, int], ...] = ()
@@ -92,7 +94,11 @@ def _remarks(node: Node) -> Iterator[str]:
 
 
 def _name(node: Node) -> str:
-    return f"x {escaped(str(node.ref))}"
+    return f"x {_shown(node)}"
+
+
+def _shown(node: Node) -> str:
+    return escaped(f"{node.ref} ({node.place})" if node.place else str(node.ref))
 
 
 def _line(stem: str, node: Node | str, width: int, style: Style) -> str:
@@ -102,7 +108,7 @@ def _line(stem: str, node: Node | str, width: int, style: Style) -> str:
     state = _state(node.health)
     padding = " " * (width - len(stem) - len(_name(node))) + _GAP if state else ""
     mark = style.painted(style.drawn(symbol), tone)
-    return f"{style.drawn(stem)}{mark} {escaped(str(node.ref))}{padding}{state}"
+    return f"{style.drawn(stem)}{mark} {_shown(node)}{padding}{state}"
 
 
 def _state(seen: ObjectHealth) -> str:
@@ -147,5 +153,6 @@ def _node_json(node: Node) -> JsonObject:
         "state": node.health.state,
         "reason": node.health.reason,
         "message": node.health.message,
+        "place": node.place,
         "below": node.left_out + sum(count for _, count in node.rest),
     }

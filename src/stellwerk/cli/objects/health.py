@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
+import msgspec
+
 from stellwerk.api import btp
 from stellwerk.api.core import Pod
 from stellwerk.apply.errors import UnreadableStatus
@@ -18,7 +20,8 @@ from stellwerk.apply.readiness import readiness
 from stellwerk.apply.readiness.readiness import Hints
 from stellwerk.cli import kinds
 from stellwerk.cli.objects.unreadable import REASON, MetadataOnlyObject
-from stellwerk.kube.types.model import Kind, Unstructured, to_json_object
+from stellwerk.delivery.operator_spec import ShownBy
+from stellwerk.kube.types.model import JsonValue, Kind, Unstructured, to_json_object
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.runtime import conditions
 
@@ -98,8 +101,13 @@ def _of(seen: Unstructured) -> ObjectHealth:
         return ObjectHealth("False", "", REASON, seen.message)
     if seen.at("spec", "suspend") is True:
         return ObjectHealth("-", "Suspended", _why_suspended(seen))
-    if kinds.by_gvk(seen.gvk) is None:
+    row = kinds.by_gvk(seen.gvk)
+    if row is None:
         return _of_foreign(seen)
+    if row.readiness is ShownBy.NONE:
+        return ObjectHealth("-", _state(seen))
+    if row.readiness is ShownBy.STATE:
+        return _of_state(seen)
     main = main_condition(conditions.listed_in(seen.body))
     if main is None:
         return ObjectHealth("Unknown", _state(seen), "NotSeenYet", "no operator has looked at it yet")
@@ -119,6 +127,31 @@ def _of(seen: Unstructured) -> ObjectHealth:
     drifted = seen.at("status", "driftedObjects")
     drifted = drifted if isinstance(drifted, int) else 0
     return ObjectHealth(ready, state, _precise_reason(main, cause), message, since, shown, drifted=drifted)
+
+
+def _of_state(seen: Unstructured) -> ObjectHealth:
+    """The health of an object whose state shows it. Its cause is the last operation, else a condition."""
+    state = str(seen.at("status", "state") or "")
+    if not state:
+        return ObjectHealth("Unknown", _state(seen), "NotSeenYet", "no operator has looked at it yet")
+    if state in ("Ready", "Unmanaged") and seen.metadata.is_terminating:
+        asked_at = seen.metadata.deletion_timestamp
+        return ObjectHealth("Unknown", "Deleting", "DeletionRequested", "its deletion has not begun yet", asked_at)
+    failing = next((each for each in conditions.listed_in(seen.body) if not each.is_true), None)
+    operation = seen.at("status", "lastOperation", "operation")
+    since = _moment(seen.at("status", "lastOperation", "lastUpdateTime"))
+    if state in ("Ready", "Unmanaged"):
+        return ObjectHealth("True", state, since=since)
+    message = str(operation or (failing.message if failing is not None else ""))
+    since = since or (failing.last_transition_time if failing is not None else None)
+    return ObjectHealth("False", state, failing.type if failing is not None else "", message, since)
+
+
+def _moment(value: JsonValue) -> datetime | None:
+    try:
+        return msgspec.convert(value, datetime)
+    except msgspec.ValidationError:
+        return None
 
 
 def _of_deleted(seen: Unstructured, main: Condition) -> ObjectHealth:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
 from stellwerk.api.apps import Deployment, ReplicaSet
@@ -17,12 +18,12 @@ from stellwerk.cli.objects import health
 from stellwerk.cli.objects.graph import Node
 from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.kube.concurrency import together
-from stellwerk.kube.types.errors import NotServed
-from stellwerk.kube.types.identifiers import ObjectRef, Resource
+from stellwerk.kube.types.errors import ApiError, LoginFailed, NotServed
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.releases.release import Release
 from stellwerk.runtime.insight.diagnosis import ClusterReader
-from stellwerk.runtime.insight.related_objects import Kinship, Member
+from stellwerk.runtime.insight.related_objects import Kinship, Member, NotReached, ReachesElsewhere
 
 MADE_BY_CONTROLLERS = (
     Deployment.resource,
@@ -42,6 +43,11 @@ class Family:
     """One look at a cluster; what was read is not read again."""
 
     reader: ClusterReader
+    others: AsyncExitStack | None = None
+    """Where connections to other clusters are kept open; None: none is looked at."""
+    _elsewhere: dict[ObjectKey, Family | str] = field(default_factory=dict)
+    """What is known of other clusters, or why nothing is."""
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     _made: dict[tuple[Resource, str], asyncio.Task[list[Unstructured]]] = field(default_factory=dict)
 
     async def of(self, obj: Unstructured, above: frozenset[ObjectRef] = frozenset(), relation: str = "") -> Node:
@@ -49,7 +55,9 @@ class Family:
         children: list[Node] = []
         if obj.ref not in above:
             here = above | {obj.ref}
-            children += await together(await self._members(obj), lambda member: self._member(member, here))
+            members = await self._members(obj)
+            there = await self._other(obj) if any(each.is_elsewhere for each in members) else ""
+            children += await together(members, lambda member: self._member(member, here, there))
             children += await together(await self._owned(obj), lambda one: self.of(one, here, "owns"))
         return Node(obj.ref, health.of(obj), tuple(children), relation)
 
@@ -65,11 +73,30 @@ class Family:
         kinship = _kinship(obj)
         return await kinship.members(self.reader, obj) if kinship else []
 
-    async def _member(self, member: Member, above: frozenset[ObjectRef]) -> Node:
+    async def _other(self, obj: Unstructured) -> Family | str:
+        """The other cluster of a custom resource, or why it is not looked at."""
+        kinship = _kinship(obj)
+        if self.others is None or not isinstance(kinship, ReachesElsewhere):
+            return "in the target cluster"
+        cluster = kinship.cluster_of(obj)
+        async with self._opening:
+            if cluster not in self._elsewhere:
+                try:
+                    there = await self.others.enter_async_context(kinship.elsewhere(self.reader, cluster))
+                    self._elsewhere[cluster] = Family(there)
+                except NotReached as error:
+                    self._elsewhere[cluster] = f"in the remote cluster, which is not looked at: {error}"
+            return self._elsewhere[cluster]
+
+    async def _member(self, member: Member, above: frozenset[ObjectRef], there: Family | str = "") -> Node:
+        if member.is_elsewhere and isinstance(there, Family):
+            try:
+                found = await there._member(replace(member, is_elsewhere=False), above)
+                return replace(found, place="in the remote cluster")
+            except (ApiError, LoginFailed) as error:
+                there = f"in the remote cluster, which cannot be read: {error}"
         if member.is_elsewhere:
-            return Node(
-                member.ref, ObjectHealth("-", member.phase, message="in the target cluster"), relation="manages"
-            )
+            return Node(member.ref, ObjectHealth("-", member.phase, message=str(there)), relation="manages")
         live = await self._find(member.ref)
         if isinstance(live, ObjectHealth):
             return Node(member.ref, live, relation="manages")

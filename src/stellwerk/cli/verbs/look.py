@@ -51,9 +51,10 @@ def get() -> None:
 @options.local_name("Which local system, when no object is named.")
 @options.all_of
 def status() -> None:
-    """Show how one object or release is doing, or the local system.
+    """Show how one object or release is doing, all Kymas in figures, or the local system.
 
-    A word without a slash is a release. Exits with 1 when it is not ready.
+    A word without a slash is a release; `kyma` counts Kymas, modules and rollouts, unless a release has that name.
+    Exits with 1 when it is not ready.
     """
 
 

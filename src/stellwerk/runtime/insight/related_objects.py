@@ -7,10 +7,11 @@ back to where it came from.
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from stellwerk.kube.types.identifiers import ObjectRef
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.runtime.insight.diagnosis import ClusterReader
 
@@ -25,7 +26,7 @@ class Member:
     is_awaited: bool = False
     """Whether the operator still waits for it, which it may do for reasons that the object itself does not show."""
     is_elsewhere: bool = False
-    """Whether it is in another cluster, which is not read from here."""
+    """Whether it is in another cluster: see `ReachesElsewhere`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class ManagingObject:
 
     ref: ObjectRef
     is_elsewhere: bool = False
+    above: ManagingObject | None = None
+    """The custom resource for which this one is managed, if it is in another cluster, too, and known from here."""
 
 
 Fact = tuple[str, str]
@@ -53,4 +56,21 @@ class Kinship(Protocol):
 
     def origin(self, subject: Unstructured, obj: Unstructured) -> list[Fact]:
         """The origin of the object's content, from the custom resource: source, revision, last apply."""
+        ...
+
+
+class NotReached(Exception):
+    """The other cluster is not looked at from here; the message is the cause."""
+
+
+@runtime_checkable
+class ReachesElsewhere(Kinship, Protocol):
+    """A kinship whose members in another cluster can be read."""
+
+    def cluster_of(self, subject: Unstructured) -> ObjectKey:
+        """What names the cluster of a custom resource: equal for those that share one."""
+        ...
+
+    def elsewhere(self, reader: ClusterReader, cluster: ObjectKey) -> AbstractAsyncContextManager[ClusterReader]:
+        """The cluster, with what the user may read of its login. Raises NotReached."""
         ...
