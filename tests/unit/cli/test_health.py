@@ -231,3 +231,41 @@ def test_what_cannot_be_read_is_not_ready_and_says_why(kind: str) -> None:
     assert seen.message == "object cannot be read: spec.a: nested deeper"
     assert seen.needs_attention
     assert str(odd.ref) == f"{kind} shop/one"
+
+
+KYMA = {"apiVersion": "operator.kyma-project.io/v1beta2", "kind": "Kyma"}
+SINCE = "2026-05-01T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("state", "ready", "needs_attention"),
+    [
+        ("Ready", "True", False),
+        ("Unmanaged", "True", False),
+        ("Processing", "False", True),
+        ("Warning", "False", True),
+        ("Error", "False", True),
+        ("", "Unknown", True),
+    ],
+)
+def test_the_state_is_the_health_of_a_kind_without_the_condition_ready(
+    state: str, ready: str, needs_attention: bool
+) -> None:
+    said: JsonObject = {"operation": "why", "lastUpdateTime": SINCE}
+    modules = condition("Modules", "True" if ready == "True" else "False", "Ready")
+    seen = health.of(an_object(KYMA, status={"state": state, "lastOperation": said, "conditions": [modules]}))
+    assert (seen.ready, seen.needs_attention) == (ready, needs_attention)
+    assert seen.message == {"True": "", "False": "why"}.get(ready, "no operator has looked at it yet")
+    assert seen.reason == {"True": "", "False": "Modules"}.get(ready, "NotSeenYet")
+    assert seen.since == (datetime(2026, 5, 1, 12, tzinfo=UTC) if state else None)
+
+
+def test_a_ready_kyma_whose_deletion_has_not_begun_is_being_deleted() -> None:
+    metadata: JsonObject = {"name": "x", "namespace": "n", "deletionTimestamp": SINCE}
+    seen = health.of(an_object(KYMA, metadata=metadata, status={"state": "Ready"}))
+    assert (seen.ready, seen.state, seen.reason) == ("Unknown", "Deleting", "DeletionRequested")
+
+
+def test_a_kind_without_a_status_needs_no_attention() -> None:
+    seen = health.of(an_object({**KYMA, "kind": "ModuleReleaseMeta"}))
+    assert (seen.ready, seen.needs_attention) == ("-", False)

@@ -98,10 +98,10 @@ def install(
     """
     adding = Adding.to(manager, settings, connect, recorder)
     metrics = KymaMetrics(manager.metrics, _listings(adding, settings), settings.fips_mode)
-    offers = partial(_offers, settings, modules, policy)
+    offers = partial(offers_of, settings, modules, policy)
     kymas = adding.kind(
         KymaLogic(manager.clock),
-        (_of_kymas(settings, offers, metrics),),
+        (replace(settings_of_kymas(settings, offers), has_series=metrics.shows, hide_series=metrics.hide),),
         settings.max_concurrent_kyma_reconciles,
         looks_abroad=True,
         observer=KymaPasses(metrics),
@@ -174,7 +174,8 @@ def _listings(adding: Adding, settings: Settings) -> Listings:
     )
 
 
-def _offers(settings: Settings, modules: Sources, policy: Policy | None, view: View) -> Offers:
+def offers_of(settings: Settings, modules: Sources, policy: Policy | None, view: View) -> Offers:
+    """What decides about modules in a process with these settings."""
     return Offers(
         component=partial(modules.component, view),
         windows=policy,
@@ -186,7 +187,8 @@ def _offers(settings: Settings, modules: Sources, policy: Policy | None, view: V
     )
 
 
-def _of_kymas(settings: Settings, offers: Callable[[View], Offers], metrics: KymaMetrics) -> KymaSettings:
+def settings_of_kymas(settings: Settings, offers: Callable[[View], Offers]) -> KymaSettings:
+    """What passes on Kymas get of the settings."""
     return KymaSettings(
         offers=offers,
         pull_secret=settings.skr_image_pull_secret,
@@ -195,8 +197,6 @@ def _of_kymas(settings: Settings, offers: Callable[[View], Offers], metrics: Kym
         busy_interval=settings.kyma_requeue_busy_interval,
         is_deleted_as_before=settings.enable_legacy_kyma_deletion,
         is_purged=settings.enable_purge_finalizer,
-        has_series=metrics.shows,
-        hide_series=metrics.hide,
         watcher=settings,
     )
 

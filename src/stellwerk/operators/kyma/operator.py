@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.operator_spec import MadeObjects, OperatorSpec, OwnKind, WideColumn
+from stellwerk.delivery.operator_spec import MadeObjects, OperatorSpec, OwnKind, ShownBy, WideColumn
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.kyma.verbs.declared import VERBS
 
 with lazy_imports(__name__):
     from stellwerk.operators.kyma import installation, process, settings
-    from stellwerk.operators.kyma.insight import help_topics
+    from stellwerk.operators.kyma.insight import by_kind, help_topics
 
 _GROUP = "operator.kyma-project.io"
 
 
-def _kind(short: str, kind: str, *wide: WideColumn) -> OwnKind:
-    return OwnKind(short, Resource(_GROUP, "v1beta2", kind, f"{kind.lower()}s", True), wide)
+def _kind(short: str, kind: str, *wide: WideColumn, shown_by: ShownBy = ShownBy.STATE) -> OwnKind:
+    return OwnKind(short, Resource(_GROUP, "v1beta2", kind, f"{kind.lower()}s", True), wide, shown_by)
 
 
 _VERSION = WideColumn("VERSION", ("spec", "version"))
@@ -26,8 +26,8 @@ OPERATOR = OperatorSpec(
     kinds=(
         _kind("kyma", "Kyma", WideColumn("CHANNEL", ("spec", "channel"))),
         _kind("mf", "Manifest", _VERSION),
-        _kind("mt", "ModuleTemplate", WideColumn("MODULE", ("spec", "moduleName")), _VERSION),
-        _kind("mrm", "ModuleReleaseMeta"),
+        _kind("mt", "ModuleTemplate", WideColumn("MODULE", ("spec", "moduleName")), _VERSION, shown_by=ShownBy.NONE),
+        _kind("mrm", "ModuleReleaseMeta", shown_by=ShownBy.NONE),
         _kind("watcher", "Watcher", WideColumn("MANAGER", ("spec", "manager"))),
     ),
     made=(MadeObjects(_GROUP, "Manifest"),),
@@ -36,6 +36,6 @@ OPERATOR = OperatorSpec(
     start=lambda own, settings, _: process.launch(own, settings),
     installation=lambda: installation.INSTALLATION,
     help=lambda: help_topics.HELP,
-    insight=dict,
+    insight=lambda: by_kind.INSIGHT,
     verbs=VERBS,
 )
