@@ -102,9 +102,7 @@ def test_the_chain_goes_from_the_module_to_its_workload_and_shows_each_message_o
     assert told(why.explain_kyma(seen)) == [
         "└─ module sample 1.0.0 is Processing",
         f"   └─ Manifest kcp-system/k-sample: {NOT_UP}           WaitsForObjects",
-        "      └─ Deployment ours/manager in the remote cluster: 0 of 2 replicas available"
-        + " " * 20
-        + "<- root cause",
+        "      └─ Deployment ours/manager in the remote cluster: 0 of 2 replicas available   <- root cause",
         "Next: in the remote cluster, see its Events: kubectl describe deployment.apps/manager -n ours",
     ]
 
