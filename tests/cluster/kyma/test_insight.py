@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,8 +16,10 @@ import pytest
 from tests.cluster.cli.conftest import ENVIRONMENT, Given
 from tests.cluster.program import CommandLine, Ended
 
+from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import ConfigMap, Pod, Secret, ServiceAccount
+from stellwerk.apply.objects import json_edit
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.local.cluster import LocalCluster
@@ -24,9 +27,9 @@ from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api import DEFINITIONS, Kyma
 from stellwerk.operators.kyma.api_manifest import Manifest
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
-from stellwerk.operators.kyma.api_status import GROUP
 from stellwerk.operators.kyma.kyma.status import WAITING
 from stellwerk.operators.kyma.module.resolution import manifest_name
+from stellwerk.testing.eventually import POLL_SECONDS
 
 HOME, SPACE, KYMA_SYSTEM = labels.KCP_NAMESPACE, "insight", labels.SKR_NAMESPACE
 SINCE = "2026-05-01T12:00:00Z"
@@ -34,6 +37,8 @@ BLOCKED = "waiting for module crs deletion: 2 Sample: a/one, b/two"
 NOT_UP = "waiting for resources to become ready: Deployment insight/manager"
 SILENT = f"the cluster of Secret {HOME}/access-silent: it does not answer"
 COMPONENT = "kyma-project.io/module/sample"
+REMOTE = [each for each in DEFINITIONS if each.versions[0].kind in (Kyma, ModuleTemplate, ModuleReleaseMeta)]
+"""What a remote cluster has of our definitions."""
 Run = Callable[..., Ended]
 
 
@@ -80,7 +85,8 @@ def login(given: Given, of: str, kubeconfig: str) -> None:
 
 def prepare_remote(there: Given) -> None:
     """The manager of a module, with a pod whose image is missing, and the Kyma of the user."""
-    there.definition(next(each for each in DEFINITIONS if each.versions[0].kind is Kyma).body())
+    for each in REMOTE:
+        there.definition(json_edit.with_labels(each.body(), {labels.MANAGED_BY_LABEL: labels.KYMA}))
     for namespace in (SPACE, KYMA_SYSTEM):
         there.namespace(namespace)
     marks = {labels.MANAGED_BY_LABEL: labels.KYMA, labels.PART_OF_LABEL: labels.PART_OF, "app": "manager"}
@@ -190,13 +196,19 @@ def broken(
     for resource in (Kyma.resource, Manifest.resource, ModuleReleaseMeta.resource, ModuleTemplate.resource):
         wire.ask("DELETE", resource.path(HOME))
     there.gone(Kyma.resource, KYMA_SYSTEM, "default")
+    for each in REMOTE:
+        there.gone(CustomResourceDefinition.resource, "", each.name)
+        path, deadline = CustomResourceDefinition.resource.path("", each.name), time.monotonic() + 60
+        while (left := remote_cluster.wire().ask("GET", path)) is None or left.status != 404:
+            assert time.monotonic() < deadline, f"{each.name} is not deleted"
+            time.sleep(POLL_SECONDS)
     here.gone(Deployment.resource, HOME, "operator")
 
 
 @pytest.fixture
 def stellwerk(home_cluster: LocalCluster, command_line: CommandLine, broken: Path) -> Run:
-    def run(*arguments: str, cluster: LocalCluster = home_cluster) -> Ended:
-        words = [*arguments, "-n", HOME, "--kubeconfig", str(cluster.kubeconfig)]
+    def run(*arguments: str, cluster: LocalCluster = home_cluster, namespace: str = HOME) -> Ended:
+        words = [*arguments, "-n", namespace, "--kubeconfig", str(cluster.kubeconfig)]
         return command_line.run(words, ENVIRONMENT)
 
     return run
@@ -270,7 +282,7 @@ def test_diff_of_a_kyma_shows_what_its_cluster_lacks_or_why_that_is_not_known(st
     ended = stellwerk("diff", "kyma/busy")
     there = f"in the cluster of Secret {HOME}/access-busy"
     assert f"~ Namespace {KYMA_SYSTEM} {there}" in ended.stdout.splitlines()
-    assert f"+ CustomResourceDefinition moduletemplates.{GROUP} {there}" in ended.stdout.splitlines()
+    assert f"+ ModuleTemplate {KYMA_SYSTEM}/sample-1.0.0 {there}" in ended.stdout.splitlines()
     ended = stellwerk("diff", "kyma/silent")
     assert f"Warning: the cluster of Secret {HOME}/access-silent: cannot get" in ended.stderr
     assert "the connection was refused" in ended.stderr
@@ -292,3 +304,23 @@ def test_diff_of_a_changed_channel_names_the_kymas_that_change_and_what_changes_
     assert "spec.template.spec.containers[name=m].image: none:1 -> none:2" in ended.stdout
     assert "Warning: at most 5 clusters change at a time" in ended.stderr
     assert stellwerk("diff", "mrm/sample").stdout == "nothing differs, 3 unchanged\n"
+
+
+def test_diff_of_the_kyma_of_a_user_shows_what_becomes_of_its_modules(stellwerk: Run, broken: Path) -> None:
+    changed = broken / "kyma.yaml"
+    metadata = {
+        "name": "default",
+        "namespace": KYMA_SYSTEM,
+        "annotations": {labels.OWNED_BY_ANNOTATION: f"{HOME}/busy"},
+    }
+    body = {"apiVersion": Kyma.resource.api_version, "kind": "Kyma", "metadata": metadata}
+    changed.write_text(msgspec.json.encode({**body, "spec": {"channel": "regular"}}).decode())
+    ended = stellwerk("diff", "-f", str(changed), namespace=KYMA_SYSTEM)
+    gone = f"- Manifest {HOME}/{named('busy')}"
+    assert [line.partition(" (")[2] for line in ended.stdout.splitlines() if line.startswith(gone)] == [
+        "will be deleted: the module sample is removed)"
+    ]
+    metadata["annotations"] = {}
+    changed.write_text(msgspec.json.encode({**body, "spec": {"channel": "regular"}}).decode())
+    ended = stellwerk("diff", "-f", str(changed), namespace=KYMA_SYSTEM)
+    assert "no Kyma of the control plane follows Kyma kyma-system/default" in ended.stderr
