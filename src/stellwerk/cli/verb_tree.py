@@ -66,6 +66,7 @@ VERBS: Mapping[str, Verb] = {
     "values": Verb("Show the merged values of a Component and their origin, Secrets masked.", "Look"),
     "events": Verb("List Events, newest last.", "Look"),
     "logs": Verb("Print what the operators logged.", "Look"),
+    "stats": Verb("Count objects by state, and show what the operators have done and have yet to do.", "Look"),
     "bundle": Verb(
         "Write an archive for support: states, Events, logs, metrics, versions and check, without secrets.", "Look"
     ),

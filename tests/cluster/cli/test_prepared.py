@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import tarfile
 from pathlib import Path
 
@@ -251,6 +252,16 @@ def test_a_bundle_has_what_the_verbs_show_and_no_secret_and_names_what_is_left_o
     again = stellwerk("bundle", "--file", str(target))
     assert again.returncode == 1
     assert again.stderr.splitlines()[0] == f"Error:   {target} exists"
+
+
+def test_stats_count_objects_though_no_process_can_be_asked(given: Given, place: str, stellwerk: Stellwerk) -> None:
+    given.operator(place, "one", "MissingSecret", "Warning", "it is absent")
+    done = stellwerk("stats", "-n", place)
+    assert done.returncode == 0, done
+    assert ["BtpOperator", "1", "0", "1", "Warning", "1"] in [line.split() for line in done.stdout.splitlines()]
+    assert "Processes are left out: no log of an operator was found" in done.stderr
+    machine = json.loads(stellwerk("stats", "-n", place, "-o", "json").stdout)
+    assert (machine["kinds"][0]["attention"], machine["controllers"]) == (1, [])
 
 
 def test_an_export_can_be_applied_as_it_is(given: Given, place: str, stellwerk: Stellwerk) -> None:

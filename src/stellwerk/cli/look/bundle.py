@@ -12,14 +12,13 @@ import os
 import re
 import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from stellwerk.api.events import Event
 from stellwerk.cli import kinds
-from stellwerk.cli.look import check, events, logs
-from stellwerk.cli.objects import check_rules, findings, health, installations, object_summary, served_addresses
+from stellwerk.cli.look import check, events, logs, stats
+from stellwerk.cli.objects import check_rules, findings, health, installations, object_summary
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.objects.operator_liveness import OperatorProcesses
 from stellwerk.cli.shell import output, settings
@@ -31,7 +30,6 @@ from stellwerk.kube.masking import MASK
 from stellwerk.kube.types.errors import ApiError, NotFound, NotServed
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, unstructured
-from stellwerk.local import cluster as local_clusters
 from stellwerk.runtime.telemetry.logs import redacted
 
 _PLAIN = Style(symbols=True)
@@ -194,13 +192,5 @@ async def _logs(cluster: ClusterSession, tail: int) -> AsyncIterator[tuple[str, 
 
 
 async def _metrics(cluster: ClusterSession) -> AsyncIterator[tuple[str, str]]:
-    """Of the processes of the local system, or of the pods whose logs are read, through the API server."""
-    system = local_clusters.at_address(cluster.client.config.server)
-    for component in system.status().components if system is not None else ():
-        served = served_addresses.served(component.arguments)
-        if served is not None:
-            with suppress(OSError):
-                yield f"metrics/{component.name}.txt", served.metrics()
-    for source in await logs.sources(cluster) if system is None else ():
-        if isinstance(source, logs.LoggedPod):
-            yield f"metrics/{source.name}.txt", await source.metrics()
+    async for process, text in stats.metrics_of_processes(cluster):
+        yield f"metrics/{process}.txt", text

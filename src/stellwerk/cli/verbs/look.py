@@ -172,6 +172,15 @@ def logs() -> None:
     """
 
 
+@verb("stats", work="look.stats:stats")
+@options.all_of
+def stats() -> None:
+    """Count objects by state, and show what the operators have done and have yet to do.
+
+    Passes and errors are those since the process began; MEAN is the time of a pass, QUEUED the objects that wait.
+    """
+
+
 @verb("bundle", work="look.bundle:bundle")
 @click.option(
     "--file",
