@@ -18,6 +18,7 @@ from tests.kubectl import kubectl
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
@@ -93,6 +94,21 @@ async def test_diff_tells_what_the_next_reconcile_would_change_field_by_field_an
         (f"ConfigMap {given.namespace}/three", "create"),
         (f"ConfigMap {given.namespace}/two", "remove"),
     ]
+
+
+async def test_diff_of_a_component_looks_at_the_cluster_of_its_kubeconfig_and_writes_nothing_there(
+    given: Given, stellwerk: Stellwerk, remote: Client, login: str, tmp_path: Path
+) -> None:
+    await given.secret("there", value=login)
+    await given.component(kubeConfig={"secretRef": {"name": "there"}})
+    (tmp_path / "one.yaml").write_text(config_map("one", a="1"))
+    told = await stellwerk("diff", "comp/comp", "--path", str(tmp_path))
+    assert told.returncode == 3, told
+    assert f"+ ConfigMap {given.namespace}/one in the cluster of spec.kubeConfig" in told.stdout.splitlines()
+    assert await remote.find(ConfigMap, "one", given.namespace) is None
+    await given.secret("there", value="apiVersion: v1")
+    odd = await stellwerk("diff", "comp/comp", "--path", str(tmp_path))
+    assert "the kubeconfig of spec.kubeConfig cannot be used" in odd.stderr
 
 
 async def test_diff_of_a_component_that_is_not_there_yet_takes_its_files_and_secrets_from_a_person(

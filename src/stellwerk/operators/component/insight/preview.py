@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from ipaddress import ip_network
 
 import msgspec
@@ -29,6 +30,8 @@ from stellwerk.apply.set.model.owner import Owner
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.delivery.template_lookup import answer
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.kube.types.model import JsonValue, View, metadata_of
 from stellwerk.operators.component.api import RECONCILER, Blueprint, Component
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
@@ -52,6 +55,9 @@ from stellwerk.render.worker.renderer import Renderer
 ANYWHERE = EgressRules(http=True, private=True, networks=(ip_network("0.0.0.0/0"), ip_network("::/0")))
 """A user may call what the machine may call."""
 
+CALL_SECONDS = 10.0
+"""How long another cluster may take for an answer."""
+
 LOCAL = Artifact(url="file://", digest="local", revision="local")
 """Replaces the source where the user names a folder."""
 
@@ -65,6 +71,17 @@ class ComponentPreviewInput:
     """Secrets and ConfigMaps of the user; they precede those of the cluster."""
     folder: Files | None = None
     """The files, where the user names a folder."""
+    target: Client | None = None
+    """The cluster that the objects go to; None: the one of the Component."""
+
+    async def reaching(self, component: Component, connections: AsyncExitStack) -> ComponentPreviewInput:
+        """The same with the cluster of a Component's kubeconfig. Raises ComponentFailed, LoginFailed, ApiError."""
+        login = [each for each in references.find(component) if each.place == references.KUBE_CONFIG]
+        named = (await self._settled(component, login)).kube_config
+        assert named is not None, "the Component has a kubeconfig"
+        config = ClusterConfig.from_kubeconfig_text(named.text.decode())
+        opening = Client.connect(config, user_agent="stellwerk-cli", call_seconds=CALL_SECONDS)
+        return replace(self, target=await connections.enter_async_context(opening))
 
     async def resolved(self, component: Component) -> references.Resolved:
         """What the objects are made of. Raises ComponentFailed with all that is missing."""
@@ -98,7 +115,8 @@ class ComponentPreviewInput:
         begun = status_plan.start_content(component, offer, digest)
         content = DeploymentContent(offer.artifact, resolved, begun.digest)
         status = status_plan.record_attempt(begun.status, offer.artifact)
-        cluster = await facts_of(self.client) if self.client is not None else UNKNOWN_CLUSTER
+        there = self.target or self.client
+        cluster = await facts_of(there) if there is not None else UNKNOWN_CLUSTER
         request = request_of(component, status, content, files, cluster, layers_of(component, resolved))
         return content, await renderer.render(request, self._lookup)
 
@@ -110,7 +128,7 @@ class ComponentPreviewInput:
         documents, _ = delete_hooks.documents_of(component, rendered)
         home = await self.client.get(metadata_of(Namespace), "kube-system")
         owner = Owner(RECONCILER, digests.owner_id(home.metadata.uid, component.key))
-        served = await discover.served(documents, self.client.mapper, promised(documents))
+        served = await discover.served(documents, (self.target or self.client).mapper, promised(documents))
         terms = Terms(component.target.namespace, owner, status_plan.policies(component.spec))
         resources = remembered(documents, served, lambda: inventory_codec.read(component.status.inventory))
         return terms.desired(documents, resources, content.digest)
@@ -118,7 +136,7 @@ class ComponentPreviewInput:
     async def _lookup(self, query: TemplateQuery) -> JsonValue | Missing:
         if self.client is None or query.where == "kubeconfig":
             return [] if query.many else Missing.OBJECT
-        return await answer(self.client, query)
+        return await answer(self.target or self.client if query.where == "target" else self.client, query)
 
     async def _settled(self, component: Component, wanted: Sequence[references.Reference]) -> references.Resolved:
         return references.settle(component, wanted, await self._found({obj.target for obj in wanted}))
@@ -177,27 +195,33 @@ class ComponentPreviewer:
     accepts_image = False
 
     async def preview(self, subject: Component, request: PreviewRequest) -> Preview:
-        """See `Previewer`. Components whose objects are in another cluster have no preview."""
-        if subject.spec.kube_config is not None:
-            cause = "its objects go to the cluster of spec.kubeConfig, which is not looked at from here"
-            raise PreviewFailed(cause, fix="render it instead: stellwerk render -f FILE")
+        """See `Previewer`. Objects in another cluster are compared there, with the login of the Component."""
         try:
             folder = local_files.read(request.folder) if request.folder is not None else None
         except SourceError as error:
             raise PreviewFailed(str(error), fix="name another folder with --path") from None
         desk = ComponentPreviewInput(client=request.client, documents=request.documents, folder=folder)
         try:
+            if subject.spec.kube_config is not None:
+                desk = await desk.reaching(subject, request.connections)
             offer, files = await desk.offered(subject, request.downloads)
             content, rendered = await desk.rendered(subject, offer, files, request.renderer)
             members = await desk.wanted(subject, content, rendered)
         except (ComponentFailed, RenderError, ApplyError) as error:
             raise PreviewFailed(str(error)) from None
-        return Preview(
+        except (LoginFailed, UnicodeDecodeError) as error:
+            raise PreviewFailed(f"the kubeconfig of spec.kubeConfig cannot be used: {error}") from None
+        warnings = rendered.chart.warnings if rendered.chart is not None else ()
+        found = Preview(
             field_manager=RECONCILER,
             members=members,
             inventory=inventory_codec.read(subject.status.inventory),
-            warnings=rendered.chart.warnings if rendered.chart is not None else (),
+            client=desk.target,
+            place="in the cluster of spec.kubeConfig" if desk.target is not None else "",
         )
+        if desk.target is None:
+            return replace(found, warnings=warnings)
+        return Preview(field_manager=RECONCILER, others=(found,), warnings=warnings)
 
 
 previewer = ComponentPreviewer()
