@@ -57,7 +57,7 @@ async def chart() -> AsyncIterator[Chart]:
 async def guarded(cluster: LocalCluster, client: Client) -> AsyncIterator[str]:
     """A namespace in which the API server refuses pods that are not restricted. Service accounts gather in it."""
     namespace = clusters.create_namespace(cluster)
-    for name, labels in ((namespace, ENFORCED), ("kyma-system", {}), ("istio-system", {})):
+    for name, labels in ((namespace, ENFORCED), ("kyma-system", {}), ("istio-system", {}), ("kcp-system", {})):
         await client.apply(Namespace, {"metadata": {"name": name, "labels": labels}})
 
     async def refuses() -> bool:

@@ -147,6 +147,8 @@ async def started(cluster: LocalCluster, objects: helm_charts.Objects) -> None:
     async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="helm") as client:
         enforced: JsonObject = {"pod-security.kubernetes.io/enforce": "restricted"}
         await client.apply(Namespace, {"metadata": {"name": NAMESPACE, "labels": enforced}})
+        for name in ("kcp-system", "istio-system"):  # where the Kyma Lifecycle Manager has Roles
+            await client.apply(Namespace, {"metadata": {"name": name}})
         for body in sorted(objects.values(), key=lambda each: each["kind"] not in FIRST):
             gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
             await client.apply(unstructured(await client.mapper.resource(gvk)), body, field_validation="Strict")
