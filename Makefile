@@ -42,6 +42,8 @@ demo: control-plane ## the local system with operators and samples, from nothing
 	$(BIN)/stellwerk apply bookshop-v2 samples/cap/upgrade -n stellwerk-bookshop
 	$(BIN)/stellwerk cap upgrade bookshop -n stellwerk-bookshop --wait
 	$(BIN)/stellwerk status ca/bookshop -n stellwerk-bookshop
+	$(BIN)/python -m stellwerk.testing.servers.demo_fleet
+	@$(BIN)/stellwerk why kyma/demo -n kcp-system || true
 
 # Four test processes for two processors: each waits for its API server half of the time. See tests/scheduling.py.
 test: control-plane ## all tests, on a real local Kubernetes

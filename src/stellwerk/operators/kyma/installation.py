@@ -19,7 +19,11 @@ _LISTENER = Port(name="listener", flag="kyma-skr-listener-bind-address", number=
 
 
 def _local_flags(_: Path) -> Sequence[str]:
-    return ["--leader-elect=false", "--without-registry", "--disable-watcher", "--log-level=1"]
+    """Modules come from files of this machine; no remote cluster could report to it."""
+    return [
+        *("--leader-elect=false", "--log-level=1", "--disable-watcher"),
+        *("--without-registry", "--raw-manifest-links=file", "--egress-allow-networks=127.0.0.0/8"),
+    ]
 
 
 def _files() -> Mapping[str, str]:
