@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from stellwerk.api.core import ConfigMap
@@ -21,7 +22,7 @@ from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.access import AccessSecretNotFound, NoKubeconfig, SeveralAccessSecrets
 from stellwerk.operators.kyma.api import Kyma, KymaStatus, ModuleStatus, TrackedMetadata, TrackedObject
-from stellwerk.operators.kyma.api_manifest import Manifest, ManifestSpec, ManifestStatus
+from stellwerk.operators.kyma.api_manifest import Manifest, ManifestSpec, ManifestStatus, SyncedResource
 from stellwerk.operators.kyma.api_module import (
     ChannelVersion,
     MandatoryVersion,
@@ -31,7 +32,7 @@ from stellwerk.operators.kyma.api_module import (
 from stellwerk.operators.kyma.api_status import LastOperation, State
 from stellwerk.operators.kyma.api_watcher import Watcher, WatcherStatus
 from stellwerk.operators.kyma.insight import why
-from stellwerk.operators.kyma.insight.surroundings import KymaSurroundings, ManifestSurroundings
+from stellwerk.operators.kyma.insight.surroundings import KymaSurroundings, ManifestSurroundings, needs_a_look
 from stellwerk.operators.kyma.kyma.deletion import DELETING_MODULES
 from stellwerk.operators.kyma.kyma.status import WAITING
 from stellwerk.operators.kyma.manifest.removal import Hold, held_by
@@ -350,3 +351,16 @@ def test_the_other_kinds_say_what_they_lack() -> None:
     )
     (finding,) = why.explain_meta(leaving, (), [manifest(State.Deleting, "x")]).findings
     assert finding.because[0].text == "Manifest kcp-system/k-sample still exists"
+
+
+def test_a_cluster_that_the_operator_does_not_reach_is_not_waited_for_again() -> None:
+    synced = (SyncedResource(group="apps", version="v1", kind="Deployment", name="manager", namespace="ours"),)
+    for state, operation, expected in (
+        (State.Processing, NOT_UP, True),
+        (State.Error, "the cluster of Secret kcp-system/login: it does not answer", False),
+        (State.Ready, "resources are ready", False),
+    ):
+        shown = manifest(state, operation)
+        shown = msgspec.structs.replace(shown, status=msgspec.structs.replace(shown.status, synced=synced))
+        assert needs_a_look(shown) is expected
+    assert not needs_a_look(manifest(State.Processing, NOT_UP))  # it has no objects there yet

@@ -28,7 +28,7 @@ from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api import Kyma, ModuleStatus
 from stellwerk.operators.kyma.api_manifest import Manifest, SyncedResource
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta
-from stellwerk.operators.kyma.api_status import State
+from stellwerk.operators.kyma.api_status import LastOperation, State
 from stellwerk.operators.kyma.fleet.rollout import WAITING
 from stellwerk.operators.kyma.kyma.sync import DEFINITIONS
 from stellwerk.operators.kyma.module.windows import BadPolicy, NoWindow, Policy
@@ -133,7 +133,7 @@ async def of_kyma(reader: ClusterReader, subject: Unstructured, now: datetime) -
         window=window,
         now=now,
     )
-    if kyma.metadata.is_terminating or any(map(_needs_a_look, manifests)):
+    if is_reached(kyma.status.last_operation) and (kyma.metadata.is_terminating or any(map(needs_a_look, manifests))):
         found = await _with_remote(reader, found)
     return replace(found, hidden=reader.hidden)
 
@@ -145,7 +145,7 @@ async def of_manifest(reader: ClusterReader, subject: Unstructured, now: datetim
     seen = ManifestSurroundings(manifest=manifest, now=now)
     kyma = Kyma(metadata=ObjectMeta(name=key.name, namespace=key.namespace))
     found = KymaSurroundings(kyma=kyma, manifests=(seen,), now=now)
-    if key.name and _needs_a_look(manifest):
+    if key.name and needs_a_look(manifest):
         found = await _with_remote(reader, found)
     return replace(found, hidden=reader.hidden)
 
@@ -161,14 +161,24 @@ async def _with_remote(reader: ClusterReader, found: KymaSurroundings) -> KymaSu
         return replace(found, unreached=str(error))
 
 
-def _needs_a_look(manifest: Manifest) -> bool:
-    """Whether the remote cluster can show more than the status does."""
-    return bool(manifest.status.synced) and manifest.status.state not in (State.Ready, State.Unset)
+def needs_a_look(manifest: Manifest) -> bool:
+    """Whether the remote cluster can show more than the status does: not one that the operator does not reach."""
+    is_unwell = manifest.status.state not in (State.Ready, State.Unset)
+    return is_unwell and bool(manifest.status.synced) and is_reached(manifest.status.last_operation)
+
+
+def is_reached(last: LastOperation | None) -> bool:
+    """Whether the operator has reached the remote cluster. If not, a user would wait for it, too."""
+    return last is None or not last.operation.startswith(_UNUSABLE)
+
+
+_UNUSABLE = "the cluster of Secret "
+"""How the operation begins then."""
 
 
 async def _looked_at(there: ClusterReader, seen: ManifestSurroundings) -> ManifestSurroundings:
     manifest = seen.manifest
-    if not _needs_a_look(manifest):
+    if not needs_a_look(manifest):
         return seen
     listed = [*map(ref_of, manifest.status.synced)]
     workers = [each for each in listed if (each.gvk.group, each.gvk.kind) in workloads.OWNERS_OF_PODS]
