@@ -9,7 +9,7 @@ from stellwerk.operators.kyma.verbs.declared import VERBS
 
 with lazy_imports(__name__):
     from stellwerk.operators.kyma import installation, process, settings
-    from stellwerk.operators.kyma.insight import by_kind, help_topics
+    from stellwerk.operators.kyma.insight import by_kind, help_topics, monitoring
 
 _GROUP = "operator.kyma-project.io"
 
@@ -37,5 +37,6 @@ OPERATOR = OperatorSpec(
     installation=lambda: installation.INSTALLATION,
     help=lambda: help_topics.HELP,
     insight=lambda: by_kind.INSIGHT,
+    monitoring=lambda: monitoring.MONITORING,
     verbs=VERBS,
 )
