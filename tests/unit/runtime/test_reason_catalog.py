@@ -62,3 +62,12 @@ def test_a_page_links_each_reason_to_its_section() -> None:
     busy, broken = CATALOGUE.sections()
     assert busy == f"## Busy\n\nState **Working**. Work goes on. {ITSELF}\n\nMessage: `Busy now`\n"
     assert "How to check:\n\n- `kubectl get it`\n\nHow to fix:\n\n- Make it.\n" in broken
+
+
+def test_of_messages_that_a_text_has_the_longest_names_the_reason() -> None:
+    narrow = {Reason.Broken: Meaning(state=State.Error, message="Busy now with others", meaning="m")}
+    catalogue = Catalogue({**CATALOGUE.meanings, **narrow}, CATALOGUE.turns)
+
+    assert catalogue.word_of("Site: Busy now with others.") is Reason.Broken
+    assert CATALOGUE.word_of("Site: Busy now with others.") is Reason.Busy
+    assert CATALOGUE.word_of("Site: at rest") is None
