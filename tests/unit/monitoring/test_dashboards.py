@@ -25,7 +25,8 @@ METRICS = {
 OF_THE_LIBRARY = ("process_resident_memory_bytes", "process_cpu_seconds_total")
 OF_THE_TARGET = {"instance", "job", "namespace", "le"}
 _PREFIXES = (
-    "cap_op_|lifecycle_mgr_|watcher_listener_|stellwerk_|controller_runtime_|workqueue_|rest_client_|leader_election_|btpmanager_|component_operator_"
+    "cap_op_|lifecycle_mgr_|watcher_listener_|stellwerk_|controller_runtime_|workqueue_|rest_client_|leader_election_"
+    "|btpmanager_|component_operator_"
 )
 _METRIC = re.compile(rf"\b((?:{_PREFIXES}|process_)[a-z_]+)(?:\{{([^}}]*)\}})?")
 _MATCHER = re.compile(r"([a-z_]+)\s*(?:!?=~?)")
