@@ -29,6 +29,7 @@ from stellwerk.operators.kyma.api import Kyma
 from stellwerk.operators.kyma.api_manifest import Manifest
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
 from stellwerk.operators.kyma.controllers import LifecycleManager, install
+from stellwerk.operators.kyma.insight.why import KymaDiagnostician
 from stellwerk.operators.kyma.module.resolution import manifest_name
 from stellwerk.operators.kyma.settings import ManifestLinks, Settings
 from stellwerk.operators.kyma.sources.loads import Sources
@@ -379,6 +380,13 @@ async def test_custom_resources_of_users_hold_a_module_until_they_are_gone(works
     await works.edit(modules=[])
     await works.shows("Deleting", "default/theirs")
     assert await works.deployment() is not None
+    step = f"delete it, in the remote cluster: kubectl delete sample.{SAMPLES.group} -n default theirs"
+
+    async def is_explained() -> bool:
+        kyma = await works.home.get(unstructured(Kyma.resource), works.name, HOME)
+        return (await KymaDiagnostician().diagnose(works.home, kyma)).next_step.startswith(step)
+
+    await eventually(is_explained, within=30, describe="why names the command that ends it")
     await works.remote.delete(metadata_of(SAMPLES), "theirs", "default")
     await eventually(works.is_uninstalled, within=60)
 
