@@ -76,6 +76,9 @@ VERBS: Mapping[str, Verb] = {
     "suspend": Verb("Suspend the reconciliation of an object until it is resumed.", "Act"),
     "resume": Verb("Resume the reconciliation of a suspended object.", "Act"),
     "wait": Verb("Return when objects are ready, gone, or show a condition or a value.", "Act"),
+    "adopt": Verb(
+        "Take over what the original of an operator looks after: show what would change, and stop the original.", "Act"
+    ),
     "unstick": Verb("Explain what blocks the deletion of an object, and force it if that is wanted.", "Act"),
     "apply": Verb(
         "Bring charts, kustomizations and manifests into the cluster as one release, and return when it is ready.",

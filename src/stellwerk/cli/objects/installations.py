@@ -21,7 +21,7 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig, metadata_of, unstructured
 from stellwerk.runtime.insight.diagnosis import ClusterReader
 
-_DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", namespaced=True)
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", namespaced=True)
 _LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 _MANAGED_BY, _NAME = "app.kubernetes.io/managed-by", "app.kubernetes.io/name"
 _SELECTOR = f"{_MANAGED_BY}={INSTALLER},app.kubernetes.io/part-of={INSTALLER}"
@@ -53,7 +53,7 @@ _KINDS = (
 async def deployments(cluster: ClusterSession) -> list[Unstructured]:
     """The Deployments of all namespaces; where the user may not list these, of the namespace of the call."""
     try:
-        return await in_sight(cluster, _DEPLOYMENTS)
+        return await in_sight(cluster, DEPLOYMENTS)
     except Forbidden:
         return []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from stellwerk.assembly import OPERATORS
 from stellwerk.cli.arguments import object_argument, options
 from stellwerk.cli.arguments.options import DRY_RUN, TIMEOUT
 from stellwerk.cli.arguments.verb import verb
@@ -57,6 +58,20 @@ def wait() -> None:
     """Return when objects are ready, gone, or show a condition or a value. Exits with 4 when that takes too long.
 
     With `--timeout 0` the objects are looked at once.
+    """
+
+
+@verb("adopt", work="act.adopt:adopt")
+@click.argument("operator", type=click.Choice([*OPERATORS]))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@TIMEOUT
+@click.option("--dry-run", is_flag=True, help="Only show what would change; exit with 3 if something would.")
+@options.all_of
+def adopt() -> None:
+    """Take over what the original of an operator looks after: show what would change, and stop the original.
+
+    The objects of users stay as they are. It is refused if our operator would delete an object or create it again.
+    Nothing is started: the next steps are printed, and the way back.
     """
 
 

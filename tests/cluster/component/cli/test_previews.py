@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.cluster import permissions
 from tests.cluster.component.cli.conftest import Stellwerk, parsed
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import RELIC_REMARK, config, deployment, job, relic
@@ -16,8 +17,10 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 from tests.kubectl import kubectl
 
+from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, RoleBinding
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of
@@ -411,3 +414,53 @@ async def test_diff_leaves_no_trace(given: Given, stellwerk: Stellwerk, then: Th
     await given.component()
     assert (await stellwerk("diff", "comp/comp")).returncode == 3
     assert await given.client.find(metadata_of(Secret), "login", given.namespace) is None
+
+
+async def test_adopt_stops_the_original_if_nothing_would_be_created_again(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk, component_cluster: LocalCluster
+) -> None:
+    await given.source({"one.yaml": config_map("one", a="1")})
+    await running.start()
+    await given.component()
+    await then.ready()
+    await running.rests()
+    user, name = f"migrator-{given.namespace}", f"{given.namespace}-component-operator"
+    subject: JsonObject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+    role: JsonObject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    bound: JsonObject = {"metadata": {"name": user, "namespace": given.namespace}, "roleRef": role}
+    await given.client.apply(RoleBinding, {**bound, "subjects": [subject]})
+    look: JsonObject = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}
+    await given.client.apply(ClusterRole, {"metadata": {"name": user}, "rules": [look]})
+    bound = {"metadata": {"name": user}, "roleRef": {**role, "name": user}}
+    await given.client.apply(ClusterRoleBinding, {**bound, "subjects": [subject]})
+    rights = permissions.on("configmaps", "patch", given.namespace), permissions.on("namespaces", "get")
+    await permissions.count(given.client, user, *rights)
+    labels: JsonObject = {"app": "original"}
+    pod: JsonObject = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": "clm:1"}]}}
+    spec: JsonObject = {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod}
+    await given.client.create(Deployment, {"metadata": {"name": name, "namespace": given.namespace}, "spec": spec})
+    before = await then.config("one")
+    kubeconfig = component_cluster.kubeconfig_for(user)
+
+    tried = await stellwerk("adopt", "component", "--dry-run", kubeconfig=kubeconfig)
+    assert tried.returncode == 0, tried
+    assert f"Component {given.namespace}/comp: nothing differs, 1 unchanged" in tried.stdout
+    assert f"Deployment {given.namespace}/{name} would be stopped (dry run)" in tried.stdout
+    unasked = await stellwerk("adopt", "component", kubeconfig=kubeconfig)
+    assert (unasked.returncode, "add --yes" in unasked.stderr) == (2, True), unasked
+    assert (await given.client.get(Deployment, name, given.namespace)).spec.replicas == 1
+
+    done = await stellwerk("adopt", "component", "--yes", "--timeout", "60s", kubeconfig=kubeconfig)
+    assert (done.returncode, f"{name} is stopped" in done.stdout) == (0, True), done
+    back = next(line for line in done.stderr.splitlines() if line.startswith("Back: "))
+    assert (await given.client.get(Deployment, name, given.namespace)).spec.replicas == 0
+    after = await then.config("one")
+    assert (after.metadata.uid, after.metadata.resource_version) == (
+        before.metadata.uid,
+        before.metadata.resource_version,
+    )
+    await asyncio.to_thread(kubectl, component_cluster.kubeconfig, *back.removeprefix("Back: kubectl ").split())
+    assert (await given.client.get(Deployment, name, given.namespace)).spec.replicas == 1
+    await given.client.delete(Deployment, name, given.namespace)
+    await given.client.delete(ClusterRoleBinding, user)
+    await given.client.delete(ClusterRole, user)
