@@ -191,6 +191,10 @@ def broken(
     here.put(Deployment.resource, HOME, "operator", spec=operator)
     yield folder
     wire = home_cluster.wire()
+    held = wire.ask("GET", Manifest.resource.path(HOME, named("blocked")))
+    assert held is not None
+    released = json_edit.without(msgspec.json.decode(held.body), "metadata", "finalizers")
+    wire.ask("PUT", Manifest.resource.path(HOME, named("blocked")), released)
     for name in ("busy", "blocked", "silent"):
         here.gone(Secret.resource, HOME, f"access-{name}")
     for resource in (Kyma.resource, Manifest.resource, ModuleReleaseMeta.resource, ModuleTemplate.resource):
