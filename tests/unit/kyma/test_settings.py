@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from datetime import timedelta
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from stellwerk.delivery.operator_spec import CannotStart
+from stellwerk.operators import kyma
 from stellwerk.operators.kyma.settings import (
     PROCESS_TABLE,
     TABLE,
@@ -261,3 +264,12 @@ def test_the_log_shows_what_the_more_detailed_of_both_flags_asks_for(arguments: 
 def test_the_terms_of_the_lease_are_those_of_the_original() -> None:
     terms = Settings().terms
     assert (terms.lease_duration_seconds, terms.renew_deadline_seconds, terms.retry_seconds) == (180, 120, 3)
+
+
+def test_a_setting_that_nothing_reads_is_documented_as_one_without_effect() -> None:
+    folder = Path(kyma.__file__).parent
+    trees = [ast.parse(file.read_text()) for file in folder.rglob("*.py")]
+    read = {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    inert = {row.field for row in TABLE.rows if row.help.startswith("Accepted for compatibility: ")}
+
+    assert {row.field for row in TABLE.rows} - read == inert

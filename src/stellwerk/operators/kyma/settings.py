@@ -339,6 +339,9 @@ def _inert(field: str, read: Callable[[str], V], why: str) -> Setting[V]:
 
 _number = parsers.number(1, 1_000_000)
 _SERVERS_LIMIT = "the API server's own limits apply"
+_OWN_PAUSES = "each object has a pause of its own after a failure, from --failure-base-delay to --failure-max-delay"
+_WATCHED = "changes are seen by watches, on both sides, so nothing is looked at on a schedule"
+_NOT_ANALYSED = "field managers are not analysed; see `kubectl get --show-managed-fields`"
 _NO_PPROF = "there is no pprof server in Python"
 
 PROCESS_TABLE = replace(PROCESS, defaults=replace(PROCESS.defaults, leader_elect=True, zap_log_level="warn"))
@@ -367,8 +370,8 @@ TABLE = SettingsTable(
         _workers("max_concurrent_watcher_reconciles", "Watchers"),
         _workers("max_concurrent_mandatory_modules_reconciles", "Kymas' mandatory modules"),
         _workers("max_concurrent_mandatory_modules_deletion_reconciles", "mandatory modules that are removed"),
-        Setting("rate_limiter_burst", _number, "How many retries may follow each other at once."),
-        Setting("rate_limiter_frequency", _number, "How many retries there are in a second."),
+        _inert("rate_limiter_burst", _number, _OWN_PAUSES),
+        _inert("rate_limiter_frequency", _number, _OWN_PAUSES),
         Setting("failure_base_delay", parsers.positive_duration, "The first pause after a failure."),
         Setting("failure_max_delay", parsers.positive_duration, "The longest pause after a failure."),
         _inert("cache_sync_timeout", parsers.positive_duration, "the process is not ready until its caches are full"),
@@ -460,26 +463,18 @@ TABLE = SettingsTable(
             "Versions that are removed from the stored versions of their CustomResourceDefinition at the start.",
         ),
         _interval("kyma_requeue_success_interval", "a Kyma that is Ready"),
-        _interval("kyma_requeue_error_interval", "a Kyma whose pass was interrupted"),
+        _inert("kyma_requeue_error_interval", parsers.positive_duration, _OWN_PAUSES),
         _interval("kyma_requeue_warning_interval", "a Kyma with a Warning"),
         _interval("kyma_requeue_busy_interval", "a Kyma that is under way"),
-        _interval("manifest_requeue_success_interval", "a Manifest that is Ready"),
-        _interval("manifest_requeue_error_interval", "a Manifest whose pass was interrupted"),
-        _interval("manifest_requeue_warning_interval", "a Manifest with a Warning"),
-        _interval("manifest_requeue_busy_interval", "a Manifest that is under way"),
-        Setting(
-            "manifest_requeue_jitter_probability",
-            _fraction(0.05),
-            "For which share of Manifests the interval is varied, at most 0.05.",
-        ),
-        Setting(
-            "manifest_requeue_jitter_percentage",
-            _fraction(1),
-            "By which share of it it is varied, at most 1.",
-        ),
-        _interval("mandatory_module_requeue_success_interval", "a Kyma with mandatory modules"),
-        _interval("mandatory_module_deletion_requeue_success_interval", "a mandatory module that is removed"),
-        _interval("watcher_requeue_success_interval", "a Watcher that is Ready"),
+        _inert("manifest_requeue_success_interval", parsers.positive_duration, _WATCHED),
+        _inert("manifest_requeue_error_interval", parsers.positive_duration, _OWN_PAUSES),
+        _inert("manifest_requeue_warning_interval", parsers.positive_duration, _WATCHED),
+        _inert("manifest_requeue_busy_interval", parsers.positive_duration, _WATCHED),
+        _inert("manifest_requeue_jitter_probability", _fraction(0.05), _WATCHED),
+        _inert("manifest_requeue_jitter_percentage", _fraction(1), _WATCHED),
+        _inert("mandatory_module_requeue_success_interval", parsers.positive_duration, _WATCHED),
+        _inert("mandatory_module_deletion_requeue_success_interval", parsers.positive_duration, _WATCHED),
+        _inert("watcher_requeue_success_interval", parsers.positive_duration, _WATCHED),
         Setting(
             "module_upgrade_rollout_max_delay",
             parsers.duration_or_zero,
@@ -510,8 +505,8 @@ TABLE = SettingsTable(
         Setting("istio_namespace", parsers.namespace, "Namespace of Istio and of the certificates of the watcher."),
         Setting("istio_gateway_name", parsers.name, "Gateway that reports of remote clusters come in by."),
         Setting("istio_gateway_namespace", parsers.namespace, "Its namespace."),
-        _interval("istio_gateway_secret_requeue_success_interval", "the Secret of the Gateway"),
-        _interval("istio_gateway_secret_requeue_error_interval", "the Secret of the Gateway after a failure"),
+        _inert("istio_gateway_secret_requeue_success_interval", parsers.positive_duration, _WATCHED),
+        _inert("istio_gateway_secret_requeue_error_interval", parsers.positive_duration, _OWN_PAUSES),
         Setting(
             "istio_gateway_server_cert_switch_grace_period",
             parsers.positive_duration,
@@ -601,20 +596,20 @@ TABLE = SettingsTable(
             "KLM_EXPERIMENTAL_KNOWN_MANAGERS",
             "known_managers",
             _managers,
-            "Field managers that are expected on objects of modules, with semicolons between them.",
+            f"Accepted for compatibility: {_NOT_ANALYSED}.",
             ";".join,
         ),
         _variable(
             "KLM_EXPERIMENTAL_FREQUENCY_LIMITER_TTL",
             "frequency_limiter_ttl",
             _number,
-            "After how many seconds the same analysis of field managers is logged again.",
+            f"Accepted for compatibility: {_NOT_ANALYSED}.",
         ),
         _variable(
             "KLM_EXPERIMENTAL_MANAGED_FIELDS_ANALYSIS_LABEL",
             "managed_fields_analysis_label",
             str,
-            "Manifests with this label log objects of their module that have other field managers.",
+            f"Accepted for compatibility: {_NOT_ANALYSED}.",
         ),
     ),
     about="""\
