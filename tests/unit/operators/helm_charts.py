@@ -104,7 +104,11 @@ BTP: JsonObject = {"enabled": True, "environment": {"SAP_BTP_SERVICE_OPERATOR": 
 COMPONENT: JsonObject = {"enabled": True}
 CAP: JsonObject = {"enabled": True}
 MANAGER: JsonObject = {"enabled": True}
-KYMA: JsonObject = {"enabled": True, "options": {"withoutRegistry": True, "disableWatcher": True}}
+KYMA: JsonObject = {
+    "enabled": True,
+    "maintenancePolicy": '{"rules": []}',
+    "options": {"withoutRegistry": True, "disableWatcher": True},
+}
 ALL: JsonObject = {
     "btpManager": BTP,
     "componentOperator": COMPONENT,

@@ -17,7 +17,7 @@ import yaml
 from click.testing import CliRunner
 from tests.toy_operator.operator import OPERATOR as TOY
 from tests.unit.operators import helm_charts
-from tests.unit.operators.helm_charts import ALL, BTP, CAP, COMPONENT, MATRIX, NAMESPACE, Chart, Objects
+from tests.unit.operators.helm_charts import ALL, BTP, CAP, COMPONENT, KYMA, MATRIX, NAMESPACE, Chart, Objects
 
 from stellwerk import __version__
 from stellwerk.apply.objects import json_edit
@@ -800,3 +800,44 @@ async def test_monitors_keep_the_labels_of_our_series_and_log_in_where_metrics_a
     assert dig(endpoint, "bearerTokenFile")
     _, process = settings(OPERATORS["component"], objects["Deployment", COMPONENT_OPERATOR])
     assert process.metrics_secure
+
+
+async def test_the_lifecycle_manager_takes_flags_of_the_original_as_values_and_its_policy_as_a_file(
+    chart: Chart,
+) -> None:
+    options: JsonObject = {
+        "ociRegistryHost": "registry.example.com",
+        "skrWatcherImageTag": "2.1.0",
+        "maxConcurrentManifestReconciles": 8,
+    }
+    objects = await chart.render({"kymaLifecycleManager": {**KYMA, "options": options}})
+
+    name = "klm-controller-manager"
+    own, process = settings(PROCESSES["kyma"], objects["Deployment", name])
+    assert (own.oci_registry_host, own.skr_watcher_image_tag) == ("registry.example.com", "2.1.0")
+    assert (own.max_concurrent_manifest_reconciles, process.leader_elect) == (8, True)
+    assert dig(objects["ConfigMap", f"{name}-files"], "data", "policy.json") == KYMA["maintenancePolicy"]
+    (mounted,) = [
+        each for each in dig_list(manager(objects["Deployment", name]), "volumeMounts") if dig(each, "name") == "files"
+    ]
+    assert own.maintenance_policy_file == f"{dig(mounted, 'mountPath')}/policy.json"
+    (reports,) = dig_list(objects["Service", name], "spec", "ports")
+    assert (dig(reports, "port"), dig(reports, "targetPort")) == (8082, "listener")
+
+    objects = await chart.render({"kymaLifecycleManager": {**KYMA, "maintenancePolicy": ""}})
+    own, _ = settings(PROCESSES["kyma"], objects["Deployment", name])
+    assert own.maintenance_policy_file == "/etc/maintenance-policy/policy.json", "as with the original"
+
+
+async def test_rights_in_named_namespaces_are_there_whatever_the_release_is_called(chart: Chart) -> None:
+    objects = await chart.render({"kymaLifecycleManager": {**KYMA, "fullnameOverride": "klm"}})
+
+    for place in ("kcp-system", "istio-system"):
+        (binding,) = [
+            body
+            for (kind, _), body in objects.items()
+            if kind == "RoleBinding" and dig(body, "metadata", "namespace") == place
+        ]
+        assert dig_list(binding, "subjects") == [{"kind": "ServiceAccount", "name": "klm", "namespace": NAMESPACE}]
+        role = objects["Role", str(dig(binding, "roleRef", "name"))]
+        assert dig(role, "metadata", "namespace") == place

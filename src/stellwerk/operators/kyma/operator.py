@@ -8,6 +8,7 @@ from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.kyma.verbs.declared import VERBS
 
 with lazy_imports(__name__):
+    from stellwerk.delivery.chart import part, values
     from stellwerk.operators.kyma import installation, process, settings
     from stellwerk.operators.kyma.insight import by_kind, help_topics, monitoring
 
@@ -35,6 +36,19 @@ OPERATOR = OperatorSpec(
     process=lambda: settings.PROCESS_TABLE,
     start=lambda own, settings, _: process.launch(own, settings),
     installation=lambda: installation.INSTALLATION,
+    chart_part=lambda: part.ChartPart(
+        values=(
+            values.Value(
+                "maintenancePolicy",
+                "",
+                values.TEXT,
+                "The policy of maintenance windows, as JSON. It is read when a pod starts: `kubectl rollout restart` "
+                "takes a change over.",
+                field="maintenance_policy_file",
+                file="policy.json",
+            ),
+        ),
+    ),
     help=lambda: help_topics.HELP,
     insight=lambda: by_kind.INSIGHT,
     monitoring=lambda: monitoring.MONITORING,
