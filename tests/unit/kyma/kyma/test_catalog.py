@@ -170,7 +170,7 @@ def test_an_entry_that_was_edited_or_deleted_is_restored() -> None:
     assert gone == ()
 
 
-@pytest.mark.req("KYMA-32")
+@pytest.mark.req("KYMA-32", "R-505")
 def test_an_entry_that_is_not_wanted_any_more_is_deleted_and_one_of_the_user_stays() -> None:
     own = a_template("mine", "1.0.0")
     stale = a_template("old", "1.0.0", written=True)

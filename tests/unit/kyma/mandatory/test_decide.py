@@ -120,6 +120,10 @@ def test_another_version_or_an_edit_is_written_and_what_others_add_stays() -> No
         ({"templates": ()}, "failed to get module template: ModuleTemplate kcp-system/amod-1.0.0"),
         ({"component": unreadable_registry}, "mandatory module amod: there is no such component"),
         ({"component": lambda *_: ABSENT}, "ModuleTemplate kcp-system/amod-1.0.0 has none"),
+        (
+            {"component": lambda *_: Present(Component("x/a?b", "1.0.0", InstallInfo()))},
+            "module amod of ModuleTemplate kcp-system/amod-1.0.0 can have no Manifest",
+        ),
     ],
 )
 def test_a_module_that_cannot_be_installed_is_a_failure_until_that_changes(

@@ -492,6 +492,7 @@ def test_an_object_stays_if_its_kind_cannot_be_found(is_refused: bool) -> None:
     assert "it cannot be asked" in operation(course.status)
 
 
+@pytest.mark.req("R-505")
 @pytest.mark.parametrize(
     "marks",
     [{"labels": {}}, {"annotations": {labels.OWNED_BY_ANNOTATION: "kcp-system/another"}}],

@@ -505,6 +505,45 @@ def test_a_new_module_of_which_nothing_is_known_is_not_ready() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.req("R-408")
+@pytest.mark.parametrize(
+    "name", ["x/UPPER", "x/a b", "x/..%2f", "x/a?b", "x/a_b", "x/\u00fc", "x/a\nb", "x/" + "A" * 100_000], ids=ascii
+)
+def test_a_component_that_no_manifest_can_be_named_for_is_an_error_of_its_module(name: str) -> None:
+    """Whatever a registry or an inline descriptor says: nothing is written, and what is installed stays."""
+    world = INSTALLED.but(
+        offers=Offers(component=lambda *_: Present(Component(name, "1.0.0", InstallInfo()))),
+        modules=({"name": "amod", "channel": "fast"},),
+    )
+    plan = world.plan()
+    state, message = shown(plan)
+    assert (state, plan.wanted, plan.removed) == ("Error", None, None)
+    assert "module amod of ModuleTemplate kcp-system/amod-2.0.0 can have no Manifest: metadata.name" in message
+    assert len(message) < 1000
+
+
+@pytest.mark.req("R-408")
+def test_a_module_whose_name_is_no_label_is_an_error_that_says_so() -> None:
+    name = "a" * 64
+    world = World(
+        modules=({"name": name},), metas=(a_meta(name, regular="1.0.0"),), templates=(a_template(name, "1.0.0"),)
+    )
+    plan = world.plan()
+    assert plan.wanted is None
+    assert "can have no Manifest: metadata.labels[" in shown(plan)[1]
+
+
+@pytest.mark.req("R-408")
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../amod", "kcp-system/amod", "AMOD", "amod\n", "a%6dod", "\u00fc", "*", "x" * 100_000],
+    ids=ascii,
+)  # fmt: skip
+def test_a_user_reaches_no_other_module_by_an_odd_name(name: str) -> None:
+    plan = World(modules=({"name": name},)).plan()
+    assert (plan.wanted, plan.removed) == (None, None)
+    assert shown(plan)[0] == "Warning"
+
+
 def test_two_modules_do_not_share_a_manifest() -> None:
     labels = {f"{PREFIX}/kyma-name": "k", f"{PREFIX}/module-name": "bmod"}
     other = msgspec.convert({"metadata": {"name": NAME, "namespace": HOME, "labels": labels}}, Manifest)

@@ -35,7 +35,14 @@ from stellwerk.operators.kyma.mandatory.modules import (
     is_served,
     mandatory_modules,
 )
-from stellwerk.operators.kyma.module.resolution import Component, Offers, manifest_name, manifest_of, release_of
+from stellwerk.operators.kyma.module.resolution import (
+    Component,
+    Offers,
+    manifest_name,
+    manifest_of,
+    release_of,
+    unusable_name,
+)
 from stellwerk.render.errors import SourceError
 from stellwerk.runtime.control.step import Apply, Delete, Failure, Patch, RemoveFinalizer, Step, Wait, Write
 from stellwerk.runtime.reading.known import Absent, NotKnown, Unknown
@@ -118,6 +125,8 @@ def _component(module: MandatoryModule, offers: Offers) -> Component:
 
 def _body(kyma: Kyma, module: MandatoryModule, component: Component, offers: Offers) -> JsonObject:
     name = manifest_name(kyma.metadata.name, component.name, module.name)
+    if why := unusable_name(kyma, name, module.name, module.template, component):
+        raise _NoDescriptor(why)
     marks = {labels.MANDATORY_MODULE_LABEL: "true"}
     return manifest_of(kyma, name, module.name, module.template, component, marks, sync_namespace=offers.sync_namespace)
 

@@ -17,6 +17,7 @@ from typing import ClassVar, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from stellwerk.apply.objects.name_validation import complaints, is_subdomain
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, owner_reference, plain_json
@@ -197,6 +198,20 @@ def manifest_name(kyma: str, component: str, module: str) -> str:
     return name if len(name) <= MOST_NAME else name[:MOST_NAME].rstrip("-")
 
 
+def unusable_name(kyma: Kyma, name: str, module: str, template: ModuleTemplate, component: Component) -> str:
+    """Why no Manifest can have this name and the labels of a module; empty if one can. A registry names components."""
+    labelled: JsonObject = {labels.MODULE_NAME_LABEL: module, labels.KYMA_NAME_LABEL: kyma.metadata.name}
+    wrong = [*complaints(Manifest.resource.api_version, {"labels": labelled})]
+    if not is_subdomain(name):
+        wrong.append(f"metadata.name {name!r} must consist of lower-case letters, digits, '-' and '.'")
+    if not wrong:
+        return ""
+    return (
+        f"module {module} of {template.ref} can have no Manifest: {'; '.join(wrong)}. Correct its name or that of its "
+        f"component {component.name[:MOST_NAME]!r}: kubectl edit mrm -n {template.metadata.namespace} {module}"
+    )
+
+
 def is_offered(module: str, meta: ModuleReleaseMetaSpec | None, kyma: Kyma, restricted: frozenset[str]) -> bool:
     """Whether a Kyma may have a module as far as restrictions go. An empty selector matches nothing."""
     selector = meta.kyma_selector if meta is not None else None
@@ -363,6 +378,8 @@ class _Resolution:
     def _target(self, module: Module, found: _Resolved) -> tuple[str, Manifest | None]:
         """The name of the Manifest, and the one that has it now."""
         name = manifest_name(self._kyma.metadata.name, found.component.name, module.name)
+        if why := unusable_name(self._kyma, name, module.name, found.template, found.component):
+            raise Problem(why)
         if name in self._unreadable:
             raise NotKnown(f"Manifest {self._namespace}/{name}", self._unreadable[name])
         seen = self._manifests.get(name)
