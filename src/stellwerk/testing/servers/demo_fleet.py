@@ -29,6 +29,7 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
+from stellwerk.local.host import processes
 from stellwerk.testing.eventually import eventually
 
 MODULES = Path(stellwerk.__file__).parents[2] / "samples" / "kyma" / "modules"
@@ -52,12 +53,14 @@ def second_cluster(of: LocalCluster) -> LocalCluster:
 
 def hold(cluster: LocalCluster) -> None:
     """Run the second cluster until the process is ended."""
+    processes.keep_lock_from_children()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         cluster.up()
         while True:
             signal.pause()
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `stellwerk down` sends it twice
         cluster.down()
 
 
