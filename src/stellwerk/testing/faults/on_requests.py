@@ -10,14 +10,14 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import NotFound
+from stellwerk.kube.types.errors import NotFound, NotServed
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.runtime.clock import Clock, SystemClock
@@ -143,14 +143,17 @@ class ChangedBefore:
     """
 
     client: Client
+    others: Sequence[Client] = ()
+    """Of an operator of several clusters: those of the others, in which an object of this name is changed as well."""
 
     async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         resource = Resource(request.group, request.version, "", request.resource, namespaced=bool(request.namespace))
-        for value in ("yes", None):
-            touched: JsonObject = {"metadata": {"annotations": {"fault-proxy": value}}}
-            with contextlib.suppress(NotFound):
-                target = metadata_of(resource)
-                await self.client.patch(target, request.name, request.namespace, MergePatch(touched))
+        for client in (self.client, *self.others):
+            for value in ("yes", None):
+                touched: JsonObject = {"metadata": {"annotations": {"fault-proxy": value}}}
+                with contextlib.suppress(NotFound, NotServed):
+                    target = metadata_of(resource)
+                    await client.patch(target, request.name, request.namespace, MergePatch(touched))
         return await proceed(request)
 
     def __str__(self) -> str:

@@ -37,7 +37,7 @@ from dataclasses import dataclass, field, replace
 
 from stellwerk.kube.client.client import Client
 from stellwerk.testing import sweeps
-from stellwerk.testing.eventually import StillUntrue, eventually
+from stellwerk.testing.eventually import Signal, StillUntrue, eventually
 from stellwerk.testing.faults import AnswerInstead, ChangedBefore, CutConnection, FaultProxy, Kill, RequestFault, When
 from stellwerk.testing.faults.traffic import WRITING, RecordedRequest
 from stellwerk.testing.processes.operator_process import OperatorProcess
@@ -227,6 +227,8 @@ class Aim:
     met: list[tuple[Wanted, Point]] = field(default_factory=list)
     seen: set[Point] = field(default_factory=set)
     """Points that have come, whether a fault happened at them or not."""
+    changed: Signal = field(default_factory=Signal)
+    """Rings at each fault, and when the part is over."""
     _is_held: bool = False
     _writes: list[str] = field(default_factory=list)
     _passed: int | None = None
@@ -251,6 +253,7 @@ class Aim:
             if found := self._due(point):
                 found.points.discard(point)
                 self.met.append((found, point))
+                self.changed.ring()
                 self._passed, self._is_held = 0, found.kills
                 self._writes = self._writes if found.is_lost else writes
                 return found
@@ -292,6 +295,8 @@ class Sweep:
     end_state: Callable[[], Awaitable[Run]]
     writes: When[RecordedRequest] = LASTING_WRITES
     """Those that are points; an operator of the whole cluster may also write what other tests have left."""
+    other_proxies: Sequence[FaultProxy] = ()
+    """Between the operator and other clusters, whose writes are points as well."""
 
     async def run(self, *faults: At, alone: bool = False) -> None:
         """Let each of the faults happen once at each of its points, or of today's points. Raises AssertionError."""
@@ -359,11 +364,12 @@ class Sweep:
             return
         with ExitStack() as rules:
             for one in aim.wanted:
-                rules.enter_context(self.proxy.on_requests(self._moments(aim, one), one.fault, required=False))
+                for proxy in self._proxies:
+                    rules.enter_context(proxy.on_requests(self._moments(aim, one), one.fault, required=False))
             await part.ask()
             handled = 0
             async with _meanwhile(part.done()) as done:
-                done.add_done_callback(lambda _: self.proxy.history.changed.ring())
+                done.add_done_callback(lambda _: aim.changed.ring())
                 while await self._another_fault(aim, handled, done, part):
                     happened, handled = aim.met[handled:], len(aim.met)
                     if any(one.kills for one, _ in happened):
@@ -375,13 +381,11 @@ class Sweep:
 
     async def _another_fault(self, aim: Aim, handled: int, done: asyncio.Future[object], part: SweepStep) -> bool:
         """Wait until a fault more has happened, or the part is over. Returns whether it is the first."""
-        history = self.proxy.history
         try:
-            await eventually(
-                lambda: len(aim.met) > handled or done.done(), within=FAULT_WITHIN_SECONDS, on=history.changed
-            )
+            await eventually(lambda: len(aim.met) > handled or done.done(), within=FAULT_WITHIN_SECONDS, on=aim.changed)
         except StillUntrue:
-            raise AssertionError(f"{part.name} does not end, {aim}\n{history}\n{self.process.log_text()}") from None
+            asked = "\n".join(str(each.history) for each in self._proxies)
+            raise AssertionError(f"{part.name} does not end, {aim}\n{asked}\n{self.process.log_text()}") from None
         return len(aim.met) > handled
 
     async def _start_again(self, aim: Aim) -> None:
@@ -400,10 +404,16 @@ class Sweep:
 
     async def _writes(self) -> Sequence[str]:
         """The writes since the last call."""
-        await self.proxy.history.settled()
-        found = [str(one.request) for one in self.proxy.history.writes(self.writes)]
-        self.proxy.history.clear()
-        return found
+        found: list[RecordedRequest] = []
+        for proxy in self._proxies:
+            await proxy.history.settled()
+            found += [one.request for one in proxy.history.writes(self.writes)]
+            proxy.history.clear()
+        return [str(each) for each in sorted(found, key=lambda each: each.seconds)]
+
+    @property
+    def _proxies(self) -> Sequence[FaultProxy]:
+        return (self.proxy, *self.other_proxies)
 
 
 def lasting_writes_in(namespace: str) -> When[RecordedRequest]:
@@ -447,13 +457,13 @@ def without_cause(_: OperatorProcess) -> RequestFault:
     return AnswerInstead(409)
 
 
-def conflicts(client: Client) -> Sequence[At]:
+def conflicts(client: Client, *others: Client) -> Sequence[At]:
     """What may happen to a write without a crash, at each kind of write: a conflict without a cause, a lost answer, and
-    a real change, which `client` makes just before."""
+    a real change, which `client` makes just before. `others`: the clients of further clusters."""
     return (
         AtEachKind(without_cause),
         AtEachKind(reply_cut),
-        AtEachKind(lambda _: ChangedBefore(client), verbs=WRITING - {"create"}),
+        AtEachKind(lambda _: ChangedBefore(client, others), verbs=WRITING - {"create"}),
     )
 
 
