@@ -7,6 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from tests.unit.kyma.objects import DELETED as DELETED
+from tests.unit.kyma.objects import HOME as HOME
+from tests.unit.kyma.objects import PREFIX as PREFIX
+from tests.unit.kyma.objects import metadata as metadata
+from tests.unit.kyma.watcher import authorities
+from tests.unit.kyma.watcher.worlds import a_gateway, a_watcher
 
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube.types.identifiers import ObjectKey
@@ -21,21 +27,17 @@ from stellwerk.operators.kyma.kyma.decide import DefinitionContent, KymaLogic, K
 from stellwerk.operators.kyma.kyma.sync import DEFINITIONS
 from stellwerk.operators.kyma.mandatory.modules import version_of
 from stellwerk.operators.kyma.module.resolution import Component, Offers
+from stellwerk.operators.kyma.settings import Settings
+from stellwerk.operators.kyma.watcher import webhook
+from stellwerk.operators.kyma.watcher.certificates import CERTIFICATE_SECRETS, CERTIFICATES, GATEWAY_SECRETS
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.reading.known import Known, Present
 from stellwerk.runtime.reading.loads import PlainLoads, SecretData
+from stellwerk.runtime.reading.questions import Collection
 from stellwerk.testing import steps as kit
 from stellwerk.testing.clock import FakeClock
 
-HOME = "kcp-system"
-PREFIX = "operator.kyma-project.io"
-DELETED = "2026-01-01T00:00:00Z"
 LOGIN = Kubeconfig(ObjectKey(HOME, "access"), b"a kubeconfig")
-
-
-def metadata(name: str, namespace: str = HOME, **fields: Any) -> dict[str, Any]:
-    """The metadata of an object."""
-    return {"name": name, "namespace": namespace, "uid": f"uid-of-{name}", "resourceVersion": "7", **fields}
 
 
 def a_kyma(name: str = "k", *, spec: Any = None, status: Any = None, namespace: str = HOME, **fields: Any) -> Kyma:
@@ -114,6 +116,11 @@ def contents(definitions: Iterable[str] = DEFINITIONS) -> dict[Any, Any]:
 
 # ---- for the properties of all kinds
 
+WATCHED = Settings(skr_watcher_image_tag="1.2.3")
+AUTHORITY = authorities.an_authority(kit.NOW, 400)
+LEAF = authorities.a_leaf(AUTHORITY, kit.NOW, 60)
+CERTIFICATE = authorities.a_secret(Secret, "k-webhook-tls", authorities.content(LEAF))
+
 
 def in_steps(some: random.Random) -> kit.World[Kyma, KymaStatus]:
     """A random world, for the properties of all kinds that decide by steps.
@@ -127,10 +134,16 @@ def in_steps(some: random.Random) -> kit.World[Kyma, KymaStatus]:
         offers=lambda _: Offers(component=component),
         pull_secret=some.choice(["", "pull", "pull", "missing" if rare else "pull"]),
         is_deleted_as_before=some.random() < 0.3,
+        watcher=some.choice([None, Settings(disable_watcher=True), WATCHED, WATCHED]),
     )
+    marks = {"kyma-project.io/runtime-id": "r-1"} if some.random() < 0.9 else {}
     world = kit.World(
         logic=KymaLogic(clock),
-        obj=a_kyma(spec={"modules": listed, "channel": some.choice(["regular", "fast"])}, labels=_labels(some)),
+        obj=a_kyma(
+            spec={"modules": listed, "channel": some.choice(["regular", "fast"])},
+            labels=_labels(some) | marks,
+            annotations={"skr-domain": "c-1.kyma.example.com"},
+        ),
         objects={
             known.ACCESS_SECRETS: [] if rare else [access()],
             known.METAS: [a_meta("amod", regular="1.0.0", fast="2.0.0"), a_meta("bmod", regular="1.0.0")],
@@ -138,11 +151,16 @@ def in_steps(some: random.Random) -> kit.World[Kyma, KymaStatus]:
             known.HOME_DEFINITIONS: [seen_of(name, "", generation=3) for name in DEFINITIONS],
             known.OTHER_SECRETS: [seen_of("pull")],
             known.MANIFESTS: [],
+            known.WATCHERS: [a_watcher()],
+            known.GATEWAYS: [a_gateway("klm-watcher", "kcp-system/listen.example.com")],
+            GATEWAY_SECRETS: [authorities.a_gateway(AUTHORITY)],
+            CERTIFICATE_SECRETS: [],
+            CERTIFICATES[WATCHED.cert_management]: [],
         },
-        there={each: [] for each in known.RUNTIME_COLLECTIONS},
+        there={each: [] for each in (*known.RUNTIME_COLLECTIONS, *webhook.RUNTIME_COLLECTIONS)},
         login=LOGIN,
         settings=(settings,),
-        loads=PlainLoads(contents()),
+        loads=PlainLoads(contents() | {SecretData(CERTIFICATE.key, "7"): CERTIFICATE}),
         clock=clock,
         ends_at_once=True,
     )
@@ -165,6 +183,12 @@ def _others_act(world: kit.World[Kyma, KymaStatus], some: random.Random) -> None
         held = msgspec.structs.replace(each.metadata, finalizers=("declarative.kyma-project.io/finalizer",))
         shown = msgspec.structs.replace(each.status, state=state)
         manifests[number] = msgspec.structs.replace(each, metadata=held, status=shown)
+    if some.random() < 0.7 and world.objects[CERTIFICATES[WATCHED.cert_management]]:
+        world.objects[CERTIFICATE_SECRETS] = [authorities.a_certificate_secret(LEAF)]
+    deployments: Collection[Any] = webhook.DEPLOYMENTS
+    world.there[deployments] = [
+        Unstructured({**each.body, "status": {"readyReplicas": 1}}, each.metadata) for each in world.there[deployments]
+    ]
     remote = world.there[known.RUNTIME_KYMAS]
     match some.randint(0, 6):
         case 0 | 1:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
-from tests.unit.kyma.kyma.worlds import metadata
+from tests.unit.kyma.objects import metadata
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.types.model import Kind

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import msgspec
-from tests.unit.kyma.kyma.worlds import DELETED, PREFIX, metadata
+from tests.unit.kyma.objects import DELETED, PREFIX, metadata
 from tests.unit.kyma.watcher.authorities import DAY, NOW, a_root, an_authority, loads
 from tests.unit.kyma.watcher.authorities import a_gateway as a_gateway_secret
 

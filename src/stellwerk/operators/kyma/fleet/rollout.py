@@ -203,8 +203,11 @@ USES = (
         {"patch": "a rollout goes from some clusters to the next ones"},
     ),
     Use(VERSIONS, "no version of a module is known"),
+    Use(METAS, "no module has a channel"),
+    Use(KYMAS, "no rollout knows who waits for a version"),
+    Use(MANIFESTS, "no rollout knows which clusters have a version"),
 )
-"""What passes ask about and steps write besides Kymas and Manifests, for the rights."""
+"""What passes ask about and steps write, for the rights."""
 TURN_OF = Index(ROLLOUTS, "kyma", _takers)
 AWAITING = Index(KYMAS, "awaited version", _awaited)
 CANARIES_WITH = Index(KYMAS, "module of a canary", _modules_of_canary)
