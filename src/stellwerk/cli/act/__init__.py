@@ -5,4 +5,5 @@ suspension    suspends and resumes
 wait          waits for a state that the user names
 operator_verbs  what operators add for their users' daily tasks
 unstick       explains a deletion that does not end, and forces it
+adopt         takes over what the original of an operator looks after
 """

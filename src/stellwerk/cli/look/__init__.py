@@ -3,5 +3,5 @@
 objects       get, with get_watch for `-w`; object_list reads and shows the objects, for export and instance, too
 one object    status, why, tree, trace, diff, events
 components    render, values
-operators     check, logs, bundle
+operators     check, logs, stats, bundle
 """
