@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from stellwerk.cli import verb_tree
@@ -24,6 +25,7 @@ OF_OTHERS |= {"patch", "replicas", "server-side", "show-labels", "type", "all"}
 
 def _flags() -> set[str]:
     verbs = [verb.load(name) for name, verb in verb_tree.VERBS.items()]
+    verbs += [each for verb in verbs if isinstance(verb, click.Group) for each in verb.commands.values()]
     parameters = [*PROCESS_TABLE.options(), *(parameter for verb in verbs for parameter in verb.params)]
     return {option.lstrip("-") for parameter in parameters for option in parameter.opts} | OF_OTHERS
 
