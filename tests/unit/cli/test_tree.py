@@ -56,7 +56,7 @@ def test_a_mistyped_verb_is_refused_with_the_nearest(capsys: pytest.CaptureFixtu
     assert run(["statu"]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.splitlines()[0] == "Error:   There is no verb 'statu'. Did you mean status?"
+    assert shown.err.splitlines()[0] == "Error:   There is no verb 'statu'. Did you mean status or stats?"
 
 
 @pytest.mark.parametrize(
