@@ -6,5 +6,4 @@ wait          waits for a state that the user names
 operator_verbs  what operators add for their users' daily tasks
 adopt         compares what an original looks after, and stops the original
 unstick       explains a deletion that does not end, and forces it
-adopt         takes over what the original of an operator looks after
 """
