@@ -51,10 +51,11 @@ class Listing(Generic[A]):
 class NotKnown(Exception):
     """A pass needs an answer that is not known. The pass writes nothing, and is repeated when the answer is known."""
 
-    def __init__(self, what: str, why: str) -> None:
-        """`what`: the object or the objects. `why`: a clause without a full stop."""
+    def __init__(self, what: str, why: str, *, is_abroad: bool = False) -> None:
+        """`what`: the object or the objects. `why`: a clause without a full stop. `is_abroad`: of another cluster."""
         self.what = what
         self.why = why
+        self.is_abroad = is_abroad
         super().__init__(f"{what}: {why}")
 
 

@@ -179,7 +179,7 @@ class View:
             case Present(value):
                 return value
             case Unknown(why):
-                raise NotKnown(f"{collection.resource.kind} {key}", why)
+                raise self._missing(f"{collection.resource.kind} {key}", why)
             case _:
                 return None
 
@@ -207,7 +207,7 @@ class View:
             self._answers[asked] = Listing(ordered, tuple(unknown[key] for key in sorted(unknown)), listing.why)
         listed = cast("Listing[Any]", self._answers[asked])
         if listed.why:
-            raise NotKnown(f"objects of kind {index.collection.resource.kind}", listed.why)
+            raise self._missing(f"objects of kind {index.collection.resource.kind}", listed.why)
         return listed
 
     @overload
@@ -219,8 +219,13 @@ class View:
         listing = self.by(index, value, aspect)
         if listing.unknown:
             unknown = listing.unknown[0]
-            raise NotKnown(str(unknown.ref), f"it cannot be read: {unknown.why}")
+            raise self._missing(str(unknown.ref), f"it cannot be read: {unknown.why}")
         return listing.values
+
+    def _missing(self, what: str, why: str) -> NotKnown:
+        if self.cluster is None:
+            return NotKnown(what, why)
+        return NotKnown(f"{what} in the cluster of Secret {self.cluster.secret}", why, is_abroad=True)
 
     def setting(self, kind: type[A]) -> A:
         """The settings of this class. Raises StopIteration if the process has none: a bug."""

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.supervision.backoff import Backoff
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import AnswerInstead, CutConnection, FaultProxy, first, requests
+from stellwerk.testing.faults import AnswerInstead, CutConnection, Drop, FaultProxy, RequestFault, first, requests
 
 HOME = labels.KCP_NAMESPACE
 HOME_COLLECTIONS = (
@@ -78,10 +79,10 @@ class Works:
 
     # ---- what people do
 
-    async def log_in(self, name: str = "k", comment: str = "") -> None:
-        """Give a Kyma an access Secret, or another one."""
+    async def log_in(self, name: str = "k", comment: str = "", line: FaultProxy | None = None) -> None:
+        """Give a Kyma an access Secret, or another one; `line`: the way to its cluster."""
         metadata: JsonObject = {"name": f"access-{name}", "namespace": HOME, "labels": {labels.KYMA_NAME_LABEL: name}}
-        text = self.remote_line.kubeconfig.read_text() + f"# {comment}\n"
+        text = (line or self.remote_line).kubeconfig.read_text() + f"# {comment}\n"
         await self.home.apply(Secret, {"metadata": metadata, "stringData": {labels.KUBECONFIG_KEY: text}})
 
     async def offer(self, module: str, **channels: str) -> None:
@@ -392,6 +393,41 @@ async def test_a_cluster_that_refuses_the_login_is_an_error_until_the_secret_cha
     for name in DEFINITIONS:
         await works.remote.delete(CRD, name)
     await works.log_in()
+
+
+HOSTILE: dict[str, RequestFault] = {
+    "silent": Drop(),
+    "cut": CutConnection(),
+    "garbage": AnswerInstead(200, raw=b"<html>who are you?</html>"),
+    "forbidden": AnswerInstead(403),
+    "refused": AnswerInstead(401),
+}
+
+
+async def test_clusters_that_fail_in_their_ways_hold_up_no_other_kyma(
+    works: Works, remote_cluster: LocalCluster
+) -> None:
+    """Twenty-five clusters behind five faults, and one worker: a good one becomes Ready among them."""
+    await works.offer("amod", regular="1.0.0")
+    names = [f"{fault}-{number}" for fault in HOSTILE for number in range(5)]
+    async with contextlib.AsyncExitStack() as stack:
+        for fault, meets in HOSTILE.items():
+            line = await stack.enter_async_context(FaultProxy(remote_cluster.kubeconfig))
+            line.on_requests(requests(), meets)
+            for number in range(5):
+                await works.log_in(f"{fault}-{number}", f"{fault} {number}", line)
+                await works.create(f"{fault}-{number}", "amod")
+        await works.log_in()
+        await works.create("k", "amod")
+        await works.become("Ready")
+        await works.shows("Ready")
+        for fault in HOSTILE.keys() - {"silent"}:  # which takes three calls
+            await works.shows("Error", f"the cluster of Secret {HOME}/access-{fault}-0", f"{fault}-0")
+        for name in names:
+            await works.home.delete(metadata_of(Kyma), name, HOME)
+            await works.home.delete(metadata_of(Secret), f"access-{name}", HOME)
+        for name in names:
+            await eventually(partial(works.is_gone, name), within=30)
 
 
 @pytest.mark.req("R-210")

@@ -41,7 +41,7 @@ from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.control.executor import next_step
 from stellwerk.runtime.control.step import Apply, Create, Delete, Patch, Released, Show, Step, Write
 from stellwerk.runtime.reading.loads import PlainLoads
-from stellwerk.runtime.reading.questions import Collection, PlainSource
+from stellwerk.runtime.reading.questions import NOT_LISTED, Collection, PlainSource
 from stellwerk.runtime.reading.view import Overlay, PlainClusters, PlainSources, View
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -431,11 +431,43 @@ def test_what_is_not_listed_is_never_taken_for_absent(collection: Collection[Any
         world.definitions = ()
     world.there.pop(collection, None)
     world.here.pop(collection, None)
-    world.hidden[collection] = "they are not listed yet"
+    world.hidden[collection] = NOT_LISTED
     step = world.step()
     assert (step.writes, step.status, step.failure) == ((), None, None)
     assert [wait.message or wait.on for wait in step.waits]
     assert objects
+
+
+@pytest.mark.req("KYMA-46")
+@pytest.mark.parametrize("collection", [known.RUNTIME_NAMESPACES, known.RUNTIME_KYMAS, known.RUNTIME_TEMPLATES])
+def test_a_cluster_that_lastingly_answers_nothing_of_use_is_an_error_with_its_cause(
+    collection: Collection[Any],
+) -> None:
+    """Such as one that does not permit to list, or whose answer is no list."""
+    world = installed()
+    world.hidden[collection], former = "not permitted to list them", world.there.pop(collection)
+    step = world.step()
+    assert (step.writes, step.failure) == ((), None)
+    assert step.status is not None
+    assert step.status.state is State.Error
+    assert step.status.last_operation.operation.endswith(
+        "in the cluster of Secret kcp-system/access: not permitted to list them"
+    )
+    assert [each.state for each in step.status.modules] == [State.Error]
+    world.hidden.clear()
+    world.there[collection] = former
+    world.delete()
+    world.run(1)
+    del world.there[known.RUNTIME_KYMAS]
+    world.hidden[known.RUNTIME_KYMAS] = "not permitted to list them"
+    left = world.step()
+    assert (left.writes, left.status is not None and left.status.state) == ((), State.Deleting)
+
+
+def test_what_the_control_plane_does_not_answer_changes_no_status() -> None:
+    world = installed()
+    world.hidden[known.METAS] = "not permitted to list them"
+    assert (world.step().writes, world.step().status) == ((), None)
 
 
 @pytest.mark.req("KYMA-59")

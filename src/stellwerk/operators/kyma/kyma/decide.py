@@ -107,7 +107,7 @@ from stellwerk.runtime.control.step import (
     Write,
 )
 from stellwerk.runtime.reading.known import NotKnown, Present, Unknown
-from stellwerk.runtime.reading.questions import Collection
+from stellwerk.runtime.reading.questions import NOT_LISTED, Collection
 from stellwerk.runtime.reading.view import Overlay, View
 from stellwerk.runtime.reconciler import Notice, Severity
 
@@ -766,8 +766,14 @@ class KymaLogic:
         return decide(kyma, view)
 
     def unknown(self, kyma: Kyma, view: View, missing: NotKnown) -> KymaStep:
-        """As `Logic.unknown`: what is shown stays, because what was written stays."""
-        return Step(waits=(Wait(str(missing)),))
+        """As `Logic.unknown`: what is shown stays, unless the remote cluster lastingly answers nothing of use."""
+        waits = (Wait(str(missing)),)
+        if not missing.is_abroad or missing.why == NOT_LISTED:
+            return Step(waits=waits)
+        if kyma.metadata.is_terminating:
+            return Step(status=deletion.deleting(kyma.status, str(missing), view.now), waits=waits)
+        nothing: Findings = dict.fromkeys(_required(view))
+        return Step(status=status.disconnected(kyma, str(missing), nothing, view.now), waits=waits)
 
     def failed(self, kyma: Kyma, failure: Failure) -> KymaStatus:
         """As `Logic.failed`."""
