@@ -241,8 +241,9 @@ async def cut_failed_twice(running: Running, given: Given, then: Then, proxy: Fa
 
 @pytest.mark.req("R-112")
 async def test_an_operand_that_is_brought_back_between_the_tries_of_a_soft_deletion_stays_until_the_next_one(
-    running: Running, given: Given, then: Then, proxy: FaultProxy
+    running: Running, given: Given, then: Then, proxy: FaultProxy, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "stellwerk.operators.btp")  # what begins each try
     with proxy.on_requests(CUT, AnswerInstead(403, message="not this one"), always):
         back = await cut_failed_twice(running, given, then, proxy)
         await given.without_finalizers(ServiceBinding, "db-binding")

@@ -540,6 +540,31 @@ def test_the_end_of_some_of_the_users_objects_leaves_the_others_to_the_operand()
 
 
 @pytest.mark.req("R-112")
+def test_users_whose_objects_are_not_seen_any_more_have_not_ended_the_pause_of_a_removal() -> None:
+    now = soft(Reason.ResourceRemovalFailed)
+    failed = failed_removal(now, users_had_objects=True)
+
+    assert plan.next_step(seen(now, hides_users=True, failed_removal=failed)) == plan.Pause(failed)
+
+
+@pytest.mark.req("R-112")
+@pytest.mark.parametrize(
+    ("changed", "blockers", "why"),
+    [
+        ({}, Blockers(), "the last service instance and binding went"),
+        ({"labels": {}}, USED, "block it, and no label forces it"),
+        ({"annotations": {"a": "b"}}, USED, "was changed (annotations)"),
+        ({}, USED, ""),
+    ],
+)
+def test_what_ended_the_pause_of_a_removal_is_named(changed: dict[str, Any], blockers: Blockers, why: str) -> None:
+    failed = failed_removal(soft(Reason.SoftDeleting), users_had_objects=True)
+    told = plan.end_of_pause(seen(soft(Reason.ResourceRemovalFailed, **changed), blockers=blockers), failed)
+
+    assert (why in told) if why else not told
+
+
+@pytest.mark.req("R-112")
 @pytest.mark.parametrize(
     ("changed", "blockers"),
     [

@@ -608,19 +608,15 @@ def _longest_seconds(error: BaseException | None) -> float:
 
 def only_status_changed(old: Kind, new: Kind) -> bool:
     """For `ignore_updates`: the spec is the same. Our own status write is such an update."""
-    return _asked(old) == _asked(new)
+    return not asked_changes(old, new)
 
 
-def _asked(obj: Kind) -> tuple[object, ...]:
-    metadata = obj.metadata
-    return (
-        metadata.generation,
-        metadata.deletion_timestamp,
-        metadata.finalizers,
-        metadata.labels,
-        metadata.annotations,
-        metadata.owner_references,
-    )
+def asked_changes(old: Kind, new: Kind) -> list[str]:
+    """The fields of the metadata that differ, of those that are changed to ask for something."""
+    return [name for name in _ASKED if getattr(old.metadata, name) != getattr(new.metadata, name)]
+
+
+_ASKED = ("generation", "deletion_timestamp", "finalizers", "labels", "annotations", "owner_references")
 
 
 def _result(answer: Next[S]) -> Result:

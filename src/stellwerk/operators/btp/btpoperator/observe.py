@@ -106,13 +106,16 @@ class Observer:
             await self.caches.secrets.cover(settings.chart_namespace, self._credentials_namespaces(required))
             if isinstance(required, BtpCredentials) and not operator.metadata.is_terminating:
                 compared = await self.comparison(required)
+        deleted = operator.metadata.is_terminating and self._leads(operator)
+        blockers = self.blockers() if deleted else Blockers()
         return Snapshot(
             operator=operator,
             leader=self.leader(),
             fixed=settings.cr_selection is CrSelection.FIXED,
             required_secret=required,
             comparison=compared,
-            blockers=self.blockers() if operator.metadata.is_terminating and self._leads(operator) else Blockers(),
+            blockers=blockers,
+            hides_users=deleted and not blockers and self.users_may_have_objects(),
             now=self.clock.now(),
             hard_delete_timeout=settings.hard_delete_timeout,
             home=settings.home_namespace,

@@ -34,7 +34,7 @@ from stellwerk.operators.btp.credentials.credentials import BtpCredentials, Cred
 from stellwerk.operators.btp.errors import RemovalFailed
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.runtime.control import finalizer
-from stellwerk.runtime.control.controller import only_status_changed
+from stellwerk.runtime.control.controller import asked_changes
 
 CHART_UPDATED = "Resource has been updated"
 """The message of `Updated` where the module comes from a chart; alerts compare it."""
@@ -103,6 +103,8 @@ class Snapshot:
     comparison: CredentialsComparison | None
     """What the required Secret asks for, compared with what the operand has; None while the Secret is of no use."""
     blockers: Blockers
+    hides_users: bool = False
+    """Whether users may have service instances and bindings though `blockers` names none: their watch shows nothing."""
     now: datetime
     hard_delete_timeout: timedelta
     home: str = api.STANDARD_NAMESPACE
@@ -368,7 +370,7 @@ def _recovery(seen: Snapshot) -> Step:
 def _deletion(seen: Snapshot) -> Step:
     if not seen.is_held:
         return Rest()
-    if seen.failed_removal is not None and _is_paused(seen, seen.failed_removal):
+    if seen.failed_removal is not None and not end_of_pause(seen, seen.failed_removal):
         return Pause(seen.failed_removal)
     was_blocked = seen.reason == Reason.ServiceInstancesAndBindingsNotCleaned
     if seen.state is not State.Deleting and not was_blocked:
@@ -392,11 +394,17 @@ def _deletion(seen: Snapshot) -> Step:
     return HardDelete(seen.hard_delete_timeout - used, max(bindings_alone, timedelta()))
 
 
-def _is_paused(seen: Snapshot, failed: FailedRemoval) -> bool:
-    """Whether nothing has happened that lets a removal be tried again before its time."""
+def end_of_pause(seen: Snapshot, failed: FailedRemoval) -> str:
+    """What lets a removal be tried again before its time, for the log; empty while nothing does."""
     if seen.blockers and not seen.is_forced:
-        return False
-    return bool(seen.blockers) == failed.users_had_objects and only_status_changed(failed.operator, seen.operator)
+        return f"{seen.blockers.counts} block it, and no label forces it"
+    if seen.blockers and not failed.users_had_objects:
+        return f"{seen.blockers.counts} came"
+    if failed.users_had_objects and not seen.blockers and not seen.hides_users:
+        return "the last service instance and binding went"
+    if changes := asked_changes(failed.operator, seen.operator):
+        return f"the BtpOperator was changed ({', '.join(changes)})"
+    return ""
 
 
 def blocked_message(blockers: Blockers, home: str = "") -> str:

@@ -105,7 +105,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
             seen = self._with_failed_removal(self._with_update_check(await self.observer.snapshot(operator)))
             step = plan.next_step(seen)
             if not isinstance(step, plan.Pause):
-                self.memos.of(operator.key).failed_removal = None
+                self._forget_failed_removal(seen)
             if seen.reason == Reason.SoftDeleting:
                 self.memos.of(operator.key).shown_soft = True
             if isinstance(step, plan.ReportSecretProblem | plan.Provision):
@@ -130,6 +130,14 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         failed = self.memos.of(seen.operator.key).failed_removal
         is_due = failed is None or self.observer.clock.monotonic() >= failed.due
         return seen if is_due else replace(seen, failed_removal=failed)
+
+    def _forget_failed_removal(self, seen: Snapshot) -> None:
+        memo = self.memos.of(seen.operator.key)
+        if memo.failed_removal is not None:
+            early = seen.failed_removal and plan.end_of_pause(seen, seen.failed_removal)
+            why = early or ("it does not lead, or is not held" if seen.failed_removal else "its time has come")
+            _log.info("the removal of the module of %s is tried again: %s", seen.operator.ref, why)
+            memo.failed_removal = None
 
     def report(self, obj: BtpOperator, failure: ReconcileError) -> BtpOperatorStatus | None:
         """The status that shows a failure."""
@@ -426,6 +434,8 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
     def end_pause(self) -> None:
         """What a removal failed for may be mended, though no watch shows it: try it again."""
         for key in self.observer.leader_key():
+            if self.memos.of(key).failed_removal is not None:
+                _log.info("the removal of the module of BtpOperator %s is tried again: rights were granted", key)
             self.memos.of(key).failed_removal = None
 
     async def _keep_up_until_due(self, seen: Snapshot, failed: FailedRemoval) -> Never:
