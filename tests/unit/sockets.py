@@ -8,12 +8,8 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from stellwerk.testing.eventually import eventually
-
-_LISTENS = "0A"
-"""As /proc writes it."""
 
 
 def open_sockets() -> set[str]:
@@ -23,29 +19,21 @@ def open_sockets() -> set[str]:
     return {target[8:-1] for target in targets if target.startswith("socket:[")}
 
 
-def open_towards(port: int) -> set[str]:
+def open_towards(port: int) -> set[int]:
     """Those with that port of IPv4 at the other end."""
-    return {row[9] for row in _tcp() if row[2].endswith(f":{port:04X}")} & open_sockets()
+    return {inode for inode, (_, other) in _connections().items() if other == port}
 
 
-def accepted_at(port: int) -> set[str]:
+def accepted_at(port: int) -> set[int]:
     """Those with that port of IPv4 at this end, without the one that listens."""
-    return {row[9] for row in _tcp() if row[3] != _LISTENS and row[1].endswith(f":{port:04X}")} & open_sockets()
+    return {inode for inode, (own, _) in _connections().items() if own == port}
 
 
 def shrink_buffers_at(port: int) -> None:
     """Let the kernel hold little of what connections that are accepted here from now on send."""
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            copy = os.dup(int(name))
-        except OSError:  # closed meanwhile
-            continue
-        if not stat.S_ISSOCK(os.fstat(copy).st_mode):
-            os.close(copy)
-            continue
-        with socket.socket(fileno=copy) as found:
-            if found.family == socket.AF_INET and found.getsockname()[1] == port:
-                found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
+    for found in _own():
+        if found.getsockname()[1] == port:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
 
 
 async def all_closed(port: int) -> None:
@@ -54,11 +42,9 @@ async def all_closed(port: int) -> None:
     An event loop closes by callbacks, and one in the middle of a handshake is known to nobody but the loop. If the loop
     ends first, or stops to listen as it accepts, the garbage collector finds them, in whichever test is on by then.
     """
-    end = f":{port:04X}"
 
     def closed() -> bool:
-        rows = [row for row in _tcp() if row[3] != _LISTENS and (row[1].endswith(end) or row[2].endswith(end))]
-        return not {row[9] for row in rows} & open_sockets()
+        return not any(port in ends for ends in _connections().values())
 
     await eventually(closed, describe=f"all connections with port {port} are closed")
 
@@ -75,8 +61,38 @@ def many_files() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def _tcp() -> list[list[str]]:
-    return [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+def _connections() -> dict[int, tuple[int, int]]:
+    """The ports at this end and at the other one, by inode; 0 for an end that is reset or not connected yet.
+
+    Each socket is asked: the table of the kernel has thousands of lines after some tests, and takes it long to write.
+    """
+    return {
+        os.fstat(each.fileno()).st_ino: (each.getsockname()[1], _other_port(each))
+        for each in _own()
+        if not each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    }
+
+
+def _other_port(connection: socket.socket) -> int:
+    try:
+        return int(connection.getpeername()[1])
+    except OSError:
+        return 0
+
+
+def _own() -> Iterator[socket.socket]:
+    """This process's sockets of IPv4, each open here only until the next one."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            copy = os.dup(int(name))
+        except OSError:  # closed meanwhile
+            continue
+        if not stat.S_ISSOCK(os.fstat(copy).st_mode):
+            os.close(copy)
+            continue
+        with socket.socket(fileno=copy) as found:
+            if found.family == socket.AF_INET and found.type == socket.SOCK_STREAM:
+                yield found
 
 
 @contextmanager
