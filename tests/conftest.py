@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,24 @@ _LONGEST = [Path(__file__).parent / "cluster" / name for name in ("cap/applicati
 """Modules with tests of a minute and more."""
 
 
-def pytest_collection() -> None:
-    """While tests are collected, the cycle collector waits: all of them stay until the end."""
+def pytest_collection(session: pytest.Session) -> None:
+    """While tests are collected, the cycle collector waits: all of them stay until the end.
+
+    In a fresh checkout the assertions of each module must be rewritten first, which is half of the work. So the
+    processes begin with different folders: each finds on its disk what another one has rewritten already.
+    """
     gc.disable()
+    config = session.config
+    if hasattr(config, "workerinput") and config.args_source == pytest.Config.ArgsSource.TESTPATHS:
+        number, count = int(config.workerinput["workerid"].removeprefix("gw")), int(config.workerinput["workercount"])
+        parts = [path for path in Path(__file__).parent.glob("*/*") if path.is_dir() or path.match("test_*.py")]
+        config.args = rotated(sorted(str(path) for path in parts if path.name != "__pycache__"), number / count)
+
+
+def rotated(names: Sequence[str], share: float) -> list[str]:
+    """The same names, beginning behind this share of them (pure)."""
+    first = int(len(names) * share)
+    return [*names[first:], *names[:first]]
 
 
 @pytest.hookimpl(trylast=True)
@@ -29,8 +45,11 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest tests. Where they come last, one process works and the others have nothing left."""
-    items.sort(key=lambda item: item.path not in _LONGEST)
+    """Begin with the longest tests. Where they come last, one process works and the others have nothing left.
+
+    The modules have one order in all processes, in whichever they were collected.
+    """
+    items.sort(key=lambda item: (item.path not in _LONGEST, item.path))
 
 
 @pytest.hookimpl(optionalhook=True)
