@@ -36,14 +36,11 @@ async def sampled(admin: Client, running: Running) -> AsyncIterator[Client]:
     yield admin
     await admin.delete(Namespace, NAMESPACE)
 
-    async def is_gone() -> bool:
-        return await admin.find(Namespace, NAMESPACE) is None
-
-    await eventually(is_gone, within=60, describe="the next test finds nothing of the samples")
-
 
 @pytest.mark.timeout(180)
-async def test_the_samples_become_ready_in_their_order(sampled: Client) -> None:
+async def test_the_samples_become_ready_in_their_order_and_the_one_with_a_hook_for_its_end_runs_it(
+    sampled: Client, component_cluster: LocalCluster
+) -> None:
     await eventually(lambda: _all_ready(sampled), within=60, describe="all sample Components are Ready")
 
     password = (await sampled.get(Secret, "database", NAMESPACE)).text("password")
@@ -58,12 +55,6 @@ async def test_the_samples_become_ready_in_their_order(sampled: Client) -> None:
     assert web is not None
     assert database <= web
 
-
-@pytest.mark.timeout(180)
-async def test_the_sample_with_a_hook_for_its_end_runs_it_when_it_is_deleted(
-    sampled: Client, component_cluster: LocalCluster
-) -> None:
-    await eventually(lambda: _all_ready(sampled), within=60, describe="all sample Components are Ready")
     writes = Writes(AuditLog(component_cluster), "component-operator", NAMESPACE)
     await sampled.delete(metadata_of(Component), "console", NAMESPACE)
 
