@@ -17,7 +17,7 @@ from typing import Protocol
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import NotFound, NotServed
+from stellwerk.kube.types.errors import NotFound, NotServed, Unexplained
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.runtime.clock import Clock, SystemClock
@@ -151,7 +151,8 @@ class ChangedBefore:
         for client in (self.client, *self.others):
             for value in ("yes", None):
                 touched: JsonObject = {"metadata": {"annotations": {"fault-proxy": value}}}
-                with contextlib.suppress(NotFound, NotServed):
+                # For a kind whose definition has just gone, an API server answers as for a path that it does not know.
+                with contextlib.suppress(NotFound, NotServed, Unexplained):
                     target = metadata_of(resource)
                     await client.patch(target, request.name, request.namespace, MergePatch(touched))
         return await proceed(request)
