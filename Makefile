@@ -30,7 +30,10 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 # Whoever has a kubeconfig of their own must not be shown another cluster.
-demo: export KUBECONFIG = $(or $(STELLWERK_STATE),$(or $(XDG_STATE_HOME),$(HOME)/.local/state)/stellwerk)/local/kubeconfig
+demo: STATE = $(or $(STELLWERK_STATE),$(or $(XDG_STATE_HOME),$(HOME)/.local/state)/stellwerk)
+demo: export KUBECONFIG = $(STATE)/local/kubeconfig
+demo: RUNTIME = --kubeconfig=$(STATE)/local-runtime/kubeconfig
+demo: MODULE = -n kcp-system manifest -l operator.kyma-project.io/module-name=telemetry
 demo: control-plane ## the local system with operators and samples, from nothing
 	$(BIN)/stellwerk up
 	$(BIN)/python -m stellwerk.testing.servers.demo_registry start
@@ -42,8 +45,17 @@ demo: control-plane ## the local system with operators and samples, from nothing
 	$(BIN)/stellwerk apply bookshop-v2 samples/cap/upgrade -n stellwerk-bookshop
 	$(BIN)/stellwerk cap upgrade bookshop -n stellwerk-bookshop --wait
 	$(BIN)/stellwerk status ca/bookshop -n stellwerk-bookshop
-	$(BIN)/python -m stellwerk.testing.servers.demo_fleet
+	@echo 'The user of the cluster local-runtime chooses the channel fast, and removes a module of which an object is in use.'
+	$(BIN)/stellwerk module channel telemetry fast --wait $(RUNTIME)
+	$(BIN)/kubectl apply -f samples/kyma/user $(RUNTIME)
+	$(BIN)/stellwerk module remove telemetry --yes $(RUNTIME)
+	$(BIN)/kubectl wait $(MODULE) --for=jsonpath='{.status.state}'=Deleting
+	$(BIN)/stellwerk tree kyma/demo -n kcp-system
 	@$(BIN)/stellwerk why kyma/demo -n kcp-system || true
+	$(BIN)/kubectl delete -f samples/kyma/user $(RUNTIME)
+	$(BIN)/kubectl wait $(MODULE) --for=delete
+	$(BIN)/stellwerk module add telemetry --channel fast --wait $(RUNTIME)
+	$(BIN)/stellwerk module list $(RUNTIME)
 
 # Four test processes for two processors: each waits for its API server half of the time. See tests/scheduling.py.
 test: control-plane ## all tests, on a real local Kubernetes

@@ -13,7 +13,8 @@ from stellwerk.delivery import helm_chart
 
 WITHOUT_SAMPLE = {
     *("BlueprintVersion", "CAPOperator", "CAPTenantOperation", "CAPTenantOutput", "ClusterDomain", "Domain"),
-    *("Kyma", "Manifest", "ModuleTemplate", "ModuleReleaseMeta", "Watcher"),
+    "Manifest",
+    "Watcher",
 }
 """Kinds that operators create, and those that need more than the local Kubernetes has."""
 

@@ -9,8 +9,6 @@ import yaml
 
 from stellwerk.assembly import OPERATORS
 from stellwerk.cli.local.operators import SAMPLE_LABEL, WAITING
-from stellwerk.operators.kyma.sources.descriptors import ModuleObjects
-from stellwerk.testing.servers.demo_fleet import CHANNELS, MODULES
 
 ROOT = Path(__file__).parents[3]
 MAKEFILE = ROOT / "Makefile"
@@ -36,14 +34,6 @@ def test_the_token_issuer_of_the_demo_serves_before_the_sample_asks_it_for_a_tok
     (issuer,) = (number for number, step in enumerate(steps) if step.endswith("demo_registry start"))
     (samples,) = (number for number, step in enumerate(steps) if step.endswith("up --samples"))
     assert issuer < samples, "the subscription server would report IdentityUnproved by a Warning"
-
-
-def test_each_version_of_a_module_of_the_demo_has_its_objects() -> None:
-    versions = {(module, version) for module, channels in CHANNELS.items() for version in channels.values()}
-    files = {file.stem: ModuleObjects.of(file.read_text()) for file in MODULES.glob("*.yaml")}
-
-    assert {*files} == {f"{module}-{version}" for module, version in versions}
-    assert any(len({*channels.values()}) > 1 for channels in CHANNELS.values()), "a channel makes a difference"
 
 
 def test_the_local_system_takes_modules_from_files() -> None:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
+from functools import partial
 
-import stellwerk
 from stellwerk import assembly
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace, Secret
 from stellwerk.apply.objects.desired import defined_by
-from stellwerk.apply.objects.manifests import Document, read_text
+from stellwerk.apply.objects.manifests import Document
 from stellwerk.cli import kinds
-from stellwerk.cli.local import operator_processes, run_local
+from stellwerk.cli.local import operator_processes, run_local, sample_files
 from stellwerk.cli.local.operator_processes import Companion
 from stellwerk.cli.local.system import StartStep, StepResult
 from stellwerk.cli.objects import health, served_addresses, wait_for
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Failure
-from stellwerk.delivery.operator_spec import ProcessSpec
+from stellwerk.delivery.operator_spec import ProcessSpec, ShownBy
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.concurrency import together
 from stellwerk.kube.login.config import ClusterConfig
@@ -72,11 +71,24 @@ def operators(name: str) -> StartStep:
     return StartStep("operators", run)
 
 
+def other_clusters(name: str) -> StartStep:
+    """The step that starts the clusters next to the local system that samples are about."""
+
+    def run(say: Callable[[str], None]) -> StepResult:
+        started = sample_files.clusters(name)
+        for each in started:
+            each.up(say)
+        where = ", ".join(f"{each.folder.name} on {each.status().address}" for each in started)
+        return StepResult(f"other clusters ready ({len(started)})", where)
+
+    return StartStep("other clusters", run)
+
+
 def samples(name: str) -> StartStep:
     """The step that applies the samples and waits until all of them are Ready."""
 
     def run(say: Callable[[str], None]) -> StepResult:
-        ready = _on(named(name), _apply_samples)
+        ready = _on(named(name), partial(_apply_samples, name))
         return StepResult(f"samples ready ({len(ready)})", ", ".join(ready))
 
     return StartStep("samples", run)
@@ -170,15 +182,21 @@ async def _apply(client: Client, body: JsonObject) -> None:
     await client.apply(unstructured(await client.mapper.resource(gvk)), body)
 
 
-async def _apply_samples(client: Client) -> list[str]:
+async def _apply_samples(name: str, client: Client) -> list[str]:
     """Apply every sample, and return the names of the objects of ours among them once they are Ready."""
-    files = sorted(samples_folder().glob("*/*.yaml"))
-    bodies = [document.body for file in files for document in read_text(file.read_bytes(), file=file.name)]
-    for body in bodies:  # webhooks refuse an object that refers to one which does not exist yet
+    bodies = sample_files.bodies()
+    for body in sample_files.with_logins(
+        bodies, name
+    ):  # webhooks refuse an object that refers to one which does not exist yet
         await _apply(client, body)
-    ours = [body for body in bodies if kinds.by_gvk(GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"])))]
-    ready = [body for body in ours if Unstructured.of(body).metadata.labels.get(SAMPLE_LABEL) != WAITING]
+    ready = [body for body in bodies if _becomes_ready(Unstructured.of(body))]
     return [await _until_ready(client, body) for body in ready]
+
+
+def _becomes_ready(sample: Unstructured) -> bool:
+    """Whether a sample is one of ours, of a kind that becomes Ready, and is not meant to wait."""
+    row = kinds.by_gvk(sample.gvk)
+    return row is not None and row.readiness is not ShownBy.NONE and sample.metadata.labels.get(SAMPLE_LABEL) != WAITING
 
 
 async def _until_ready(client: Client, body: JsonObject) -> str:
@@ -194,10 +212,3 @@ async def _until_ready(client: Client, body: JsonObject) -> str:
         patience=wait_for.WaitLimit(SAMPLES_SECONDS),
     )
     return str(wanted.ref)
-
-
-def samples_folder() -> Path:
-    """The samples: next to the package in a checkout, inside it when installed."""
-    package = Path(stellwerk.__file__).parent
-    inside = package / "samples"
-    return inside if inside.is_dir() else package.parent.parent / "samples"

@@ -47,7 +47,7 @@ def up(name: str, port: int | None, samples: bool, bare: bool) -> None:
     if not bare:
         steps += [operators.definitions(name), operators.operators(name)]
     if samples:
-        steps.append(operators.samples(name))
+        steps += [operators.other_clusters(name), operators.samples(name)]
     if bare:
         steps.append(kubeconfig(name))
     carry_out(steps)

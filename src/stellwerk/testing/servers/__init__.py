@@ -2,7 +2,6 @@
 
 artifacts       archives, as a source-controller serves them
 registries      token issuer, SaaS registry and Subscription Management Service; demo_registry: one for the demo
-demo_fleet      the second cluster of the demo, and what its users do
 service_broker  the SAP Service Manager
 webhooks        admission webhooks
 tls_server      a TLS server with its own authority
