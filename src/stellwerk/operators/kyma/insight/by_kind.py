@@ -42,6 +42,11 @@ def left_of_manifest(manifest: Unstructured) -> str:
 RECONCILE = Reconcilable(was_handled=lambda *_: True)
 """The statuses of the original have no place for a request. One that is stored begins a pass."""
 
+_OF_MANDATORY_MODULE = forced_deletion.without(
+    labels.MANDATORY_MODULE_FINALIZER,
+    consequence="Manifests of the mandatory module that are left stay, and the module stays in their clusters",
+)
+
 INSIGHT = {
     "Kyma": KindInsight(
         diagnostician=why.KymaDiagnostician(),
@@ -72,19 +77,13 @@ INSIGHT = {
     ),
     "ModuleReleaseMeta": KindInsight(
         diagnostician=why.MetaDiagnostician(),
-        unstick=forced_deletion.without(
-            labels.MANDATORY_MODULE_FINALIZER,
-            consequence="Manifests of the mandatory module that are left stay, and the module stays in their clusters",
-        ),
+        unstick=_OF_MANDATORY_MODULE,
         finalizers=(labels.MANDATORY_MODULE_FINALIZER,),
         previewer=lambda: previews.PREVIEWERS["ModuleReleaseMeta"],
     ),
     "ModuleTemplate": KindInsight(
         diagnostician=why.TemplateDiagnostician(),
-        unstick=forced_deletion.without(
-            labels.MANDATORY_MODULE_FINALIZER,
-            consequence="Manifests of the mandatory module that are left stay, and the module stays in their clusters",
-        ),
+        unstick=_OF_MANDATORY_MODULE,
         finalizers=(labels.MANDATORY_MODULE_FINALIZER,),
         previewer=lambda: previews.PREVIEWERS["ModuleTemplate"],
     ),

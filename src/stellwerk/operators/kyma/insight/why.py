@@ -299,8 +299,8 @@ def _step_for(kyma: Kyma, said: str) -> str:
         if kyma.metadata.is_terminating:
             step += f"; if the cluster is gone for good, delete the Secret: kubectl delete secret {place}"
         return step
-    told = _COMMAND.match(said)
-    return f"{told[1][:1].lower()}{told[1][1:]}" if told is not None else ""
+    command = _COMMAND.match(said)
+    return f"{command[1][:1].lower()}{command[1][1:]}" if command is not None else ""
 
 
 _Step = Callable[[KymaSurroundings, ModuleStatus], str]

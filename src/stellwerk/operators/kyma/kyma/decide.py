@@ -570,7 +570,7 @@ def _leaving_step(remains: Remains, view: View, there: View | None, settings: Ky
         case UseCase.DELETE_METRICS:
             return _done(case, HideSeries(kyma, settings.hide_series), status=shown)
         case UseCase.DROP_FINALIZER:
-            return _done(case, RemoveFinalizer(deletion.own_finalizers(kyma, is_purged=remains.is_purged)[0]))
+            return _done(case, RemoveFinalizer(remains.own_finalizers[0]))
         case _:
             shown = msgspec.structs.replace(shown, modules=_left(remains))
             return Step(status=shown, waits=_waits_for(remains.manifests))
@@ -603,11 +603,7 @@ def _former_step(remains: Remains, view: View, there: View | None) -> KymaStep:
             shown = deletion.deleting(kyma.status, deletion.MANIFESTS_LEFT, view.now)
             return Step(status=shown, waits=_waits_for(remains.manifests))
         case _:
-            dropped = (
-                kyma.metadata.finalizers
-                if there is None
-                else deletion.own_finalizers(kyma, is_purged=remains.is_purged)
-            )
+            dropped = kyma.metadata.finalizers if there is None else remains.own_finalizers
             kept = [each for each in kyma.metadata.finalizers if each not in dropped]
             return Step(writes=(Patch(KYMAS, kyma, {"metadata": {"finalizers": [*kept]}}, refused),))
 

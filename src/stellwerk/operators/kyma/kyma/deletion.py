@@ -71,6 +71,11 @@ class Remains:
     runtime: RuntimeRemains | None = None
     """None: there is no access Secret."""
 
+    @property
+    def own_finalizers(self) -> tuple[str, ...]:
+        """Those that the deletion removes."""
+        return own_finalizers(self.kyma, is_purged=self.is_purged)
+
 
 _NOTHING = RuntimeRemains()
 
@@ -91,7 +96,7 @@ def next_use_case(remains: Remains) -> UseCase | None:
         UseCase.DELETE_KYMA_DEFINITION: runtime.has_kyma_definition,
         UseCase.DELETE_METRICS: remains.has_metrics,
         UseCase.AWAIT_MANIFESTS: bool(remains.manifests),
-        UseCase.DROP_FINALIZER: bool(own_finalizers(kyma, is_purged=remains.is_purged)),
+        UseCase.DROP_FINALIZER: bool(remains.own_finalizers),
     }
     return next((each for each in UseCase if applies[each]), None)
 
@@ -122,7 +127,7 @@ def next_former_use_case(remains: Remains) -> FormerUseCase | None:
         FormerUseCase.DELETE_MANIFESTS: bool(live_manifests(remains)),
         FormerUseCase.AWAIT_MANIFESTS: bool(remains.manifests) and remains.runtime is not None,
         FormerUseCase.DROP_FINALIZERS: bool(
-            kyma.metadata.finalizers if remains.runtime is None else own_finalizers(kyma, is_purged=remains.is_purged)
+            kyma.metadata.finalizers if remains.runtime is None else remains.own_finalizers
         ),
     }
     return next((each for each in FormerUseCase if applies[each]), None)
