@@ -82,6 +82,26 @@ async def test_a_sweep_that_is_refused_in_one_namespace_asks_for_all_others_befo
         assert proxy.history.count(requests("deletecollection", kind, namespace=namespace)) == 1
 
 
+async def test_a_sweep_that_is_refused_asks_for_instances_that_no_watch_shows_yet_before_it_becomes_soft(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then)
+    elsewhere, late = await given.a_namespace("sweep-c"), Hold()
+    with proxy.on_events(events("ADDED", INSTANCES), late, always):
+        await given.service_instance("db", elsewhere, "example.com/held")
+        await given.service_binding("db-binding", "db", "default", "example.com/held")
+        await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+
+        with proxy.on_requests(requests("deletecollection", BINDINGS), AnswerInstead(500), always):
+            await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+            await late.caught()
+            await then.has_shown(("Deleting", "HardDeleting"), ("Deleting", "SoftDeleting"))
+        late.release()
+        await then.is_gone()
+
+    assert proxy.history.count(requests("deletecollection", INSTANCES, namespace=elsewhere)) == 1
+
+
 async def test_a_sweep_that_is_refused_in_one_namespace_becomes_soft_only_when_all_others_were_answered(
     running: Running, given: Given, then: Then, proxy: FaultProxy
 ) -> None:
@@ -265,6 +285,31 @@ async def test_an_operand_that_is_brought_back_between_the_tries_of_a_soft_delet
         await then.is_gone()
 
     await then.absent(Deployment, OPERAND)
+
+
+@pytest.mark.req("R-112")
+async def test_an_instance_that_no_watch_shows_yet_does_not_end_the_pause_between_two_tries(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    late = Hold()
+    with (
+        proxy.on_requests(CUT, AnswerInstead(403, message="not this one"), always),
+        proxy.on_events(events("ADDED", INSTANCES), late, always),
+    ):
+        back = await cut_failed_twice(running, given, then, proxy)
+        await late.caught()
+        asked = proxy.history.count(requests("list", INSTANCES))
+        await given.without_finalizers(ServiceBinding, "db-binding")
+        await proxy.history.seen(asked + 1, requests("list", INSTANCES))
+        await running.is_idle()
+        kept = await given.client.get(metadata_of(Deployment), OPERAND, "kyma-system")
+        assert kept.metadata.uid == back.metadata.uid
+        await then.shows("Error", "ResourceRemovalFailed", saying=["not this one"])
+
+        late.release()
+        await given.without_finalizers(ServiceInstance, "db")
+        await given.no_instances()
+        await then.is_gone()
 
 
 @pytest.mark.req("R-112")

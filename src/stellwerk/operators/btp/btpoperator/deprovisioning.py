@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
@@ -119,25 +119,46 @@ class Removal:
 
         Returns whether every request was answered in time; what was not is for the next pass. Raises ApiError for what
         the API server refuses, when everything was asked for and answered: a refusal in one namespace must not leave
-        the services of all others behind. Where it refuses bindings, instances need not wait for them.
+        the services of all others behind. Where it refuses bindings, instances need not wait for them. A refusal ends
+        the hard way for good, so the API server itself is asked then where users have what no cache shows yet.
         """
         refusals: list[ApiError] = []
         answered = True
         try:
             async with asyncio.timeout(sweep_seconds(self.observer.settings())):
-                answered = await self._sweep(ServiceBinding, refusals)
+                of_bindings = _places(self.observer.caches.of_users(ServiceBinding))
+                of_instances = _places(self.observer.caches.of_users(ServiceInstance))
+                answered = await self._sweep(ServiceBinding, of_bindings, refusals)
                 if with_instances or refusals:
-                    answered &= await self._sweep(ServiceInstance, refusals)
-        except TimeoutError:
+                    answered &= await self._sweep(ServiceInstance, of_instances, refusals)
+                if refusals and answered:
+                    unseen = await self._places_now(ServiceBinding) - of_bindings
+                    answered &= await self._sweep(ServiceBinding, unseen, refusals)
+                    unseen = await self._places_now(ServiceInstance) - of_instances
+                    answered &= await self._sweep(ServiceInstance, unseen, refusals)
+        except (TimeoutError, Unreachable, ServerTimeout):
             answered = False
         if refusals and answered:
             raise refusals[0]
         return answered
 
-    async def _sweep(self, kind: type[User], refusals: list[ApiError]) -> bool:
-        users, answered = self.observer.caches.of_users(kind), True
-        plural = kind.resource.plural
-        namespaces = {user.metadata.namespace for user in users if not user.metadata.is_terminating}
+    async def _places_now(self, kind: type[Kind]) -> set[str]:
+        """The namespaces where the API server has objects of a kind; none if it refuses to list them.
+
+        Raises Unreachable and ServerTimeout.
+        """
+        places: set[str] = set()
+        try:
+            async for page in self.client.pages(metadata_of(kind), skip_unreadable=True):
+                places |= _places((*page.items, *page.unreadable))
+        except (Unreachable, ServerTimeout):
+            raise
+        except ApiError:
+            return set()
+        return places
+
+    async def _sweep(self, kind: type[User], namespaces: set[str], refusals: list[ApiError]) -> bool:
+        plural, answered = kind.resource.plural, True
         # Those that refused come last: they may refuse slowly, and must not use up the time of all others.
         for namespace in sorted(namespaces, key=lambda name: ((plural, name) in self._refused, name)):
             try:
@@ -346,6 +367,11 @@ async def is_forced_still(client: Client, operator: BtpOperator) -> bool:
 def sweep_seconds(settings: Settings) -> float:
     """For how long one pass asks for deletions (pure)."""
     return min(settings.delete_request_timeout.total_seconds(), SWEEP_SECONDS)
+
+
+def _places(users: Iterable[HasMetadata]) -> set[str]:
+    """The namespaces of objects whose deletion was not asked for yet."""
+    return {user.metadata.namespace for user in users if not user.metadata.is_terminating}
 
 
 def _in_its_own_words(user: ServiceBinding | ServiceInstance) -> str:

@@ -102,7 +102,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
 
     async def _attempt(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
         try:
-            seen = self._with_failed_removal(self._with_update_check(await self.observer.snapshot(operator)))
+            seen = await self._with_failed_removal(self._with_update_check(await self.observer.snapshot(operator)))
             step = plan.next_step(seen)
             if not isinstance(step, plan.Pause):
                 self._forget_failed_removal(seen)
@@ -126,10 +126,22 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         self._update_checked = seen.from_chart and not (due and seen.state in (State.Ready, State.Error))
         return replace(seen, update_unchecked=due)
 
-    def _with_failed_removal(self, seen: Snapshot) -> Snapshot:
+    async def _with_failed_removal(self, seen: Snapshot) -> Snapshot:
+        """The try that failed, while the next one is not due.
+
+        The end of what users have would end the pause, and take the module away again. The word of a cache is not
+        enough for that: it may be behind by seconds.
+        """
         failed = self.memos.of(seen.operator.key).failed_removal
-        is_due = failed is None or self.observer.clock.monotonic() >= failed.due
-        return seen if is_due else replace(seen, failed_removal=failed)
+        if failed is None or self.observer.clock.monotonic() >= failed.due:
+            return seen
+        hides = seen.hides_users
+        if failed.users_had_objects and not seen.blockers and not hides:
+            try:
+                hides = not await self.removal.users_have_nothing()
+            except (ApiError, RemovalFailed):
+                hides = True
+        return replace(seen, failed_removal=failed, hides_users=hides)
 
     def _forget_failed_removal(self, seen: Snapshot) -> None:
         memo = self.memos.of(seen.operator.key)
