@@ -1,4 +1,4 @@
-"""A reader that has left, and a stream that the caller has closed, are silent successes."""
+"""How the program ends: a reader that has left, and a stream that the caller has closed, are silent successes."""
 
 from __future__ import annotations
 
@@ -41,6 +41,12 @@ def test_closed_streams_lead_nowhere(words: list[str], closed: str) -> None:
     command = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *PROGRAM, *words]
     done = subprocess.run(command, capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_what_is_registered_for_the_end_of_the_program_is_done() -> None:
+    program = "import atexit; from stellwerk.cli.main import main; atexit.register(print, 'the end'); main()"
+    done = subprocess.run([sys.executable, "-c", program, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1:] == ["the end"]
 
 
 def test_only_a_pipe_without_a_reader_has_none() -> None:
