@@ -59,8 +59,7 @@ class Walk:
         kind = self.chance.choice(("channel", "channel", "nowhere", "leave", "let go", "note"))
         if kind == "note":
             if self.version:
-                note = MergePatch({"metadata": {"annotations": {"example.org/note": str(self.chance.random())}}})
-                await self.works.home.patch(Manifest, self.works.manifest_name, HOME, note)
+                await self.note(str(self.chance.random()))
             return kind
         if kind == "leave" and self.channel:
             self.channel = ""
@@ -73,6 +72,11 @@ class Walk:
             self.version = max(self.version, VERSIONS.get(self.channel, ""))
         await self.ask()
         return f"{kind}: {self}"
+
+    async def note(self, text: str | None) -> None:
+        """Someone writes on the Manifest, or takes it off again with None."""
+        patch = MergePatch({"metadata": {"annotations": {"example.org/note": text}}})
+        await self.works.home.patch(Manifest, self.works.manifest_name, HOME, patch)
 
     @property
     def modules(self) -> list[JsonValue]:
@@ -162,6 +166,7 @@ async def test_a_walk_through_wishes_ends_where_a_fresh_kyma_begins(works: Works
     walk.channel, walk.version, walk.is_managed = "fast", "2.0.0", True
     await walk.ask()
     await eventually(walk.is_met, within=60, describe="the last wish is met")
+    await walk.note(None)
     await works.rest()
     ended = await walk.end_state()
 
