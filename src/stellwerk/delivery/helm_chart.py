@@ -38,7 +38,7 @@ from stellwerk.delivery.chart.values import (
     Value,
     accepted,
 )
-from stellwerk.delivery.installation import Webhooks
+from stellwerk.delivery.installation import Installation, Webhooks
 from stellwerk.delivery.limited_grants import LimitedGrants, Limits
 from stellwerk.delivery.monitoring import objects as monitoring
 from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
@@ -309,7 +309,7 @@ def _described(spec: OperatorSpec) -> JsonObject:
         "title": spec.title,
         "objectName": _name(spec),
         "crds": [kind.name for kind in installation.definitions],
-        "namespaces": [*installation.grants_in],
+        "namespaces": [each.namespace for each in _placed(installation).grants_in],
         "ignoredImages": list(spec.chart().ignored_images),
         "rolesOfUsers": _dump(list(installation.roles_of_users())),
         "processes": [_process(spec, each) for each in spec.processes],
@@ -322,6 +322,7 @@ def _process(operator: OperatorSpec, spec: ProcessSpec) -> JsonObject:
     admin = installation.cluster_admin(NAMESPACE) if installation.cluster_admin else ()
     webhooks, names = installation.webhooks, {port.name for port in installation.ports}
     fields = {row.flag: value for value, row, _ in _options(spec)}
+    paths = {row.field: value.path for value, row, _ in _options(spec)}
     ports: list[JsonValue] = [
         {
             "name": port.name,
@@ -347,10 +348,25 @@ def _process(operator: OperatorSpec, spec: ProcessSpec) -> JsonObject:
         "webhooks": _webhooks(webhooks) if webhooks else {},
         # Nothing is left of such a process where the values switch webhooks off.
         "servesOnlyWebhooks": spec is not operator and webhooks is not None and names == {webhooks.port},
-        "manifests": _dump([dict(body) for body in installation.accounts(NAMESPACE)]),
+        "places": {
+            _place(each.setting): {"value": paths[each.setting], "default": each.namespace}
+            for each in installation.grants_in
+            if each.setting
+        },
+        "configMaps": dict(part.config_maps),
+        "manifests": _dump([dict(body) for body in _placed(installation).accounts(NAMESPACE)]),
         "limited": _limited(spec, installation.limited) if installation.limited else {},
         "clusterAdmin": _dump(list(admin)),
     }
+
+
+def _place(setting: str) -> str:
+    """The text that `files/operators` has where the templates write the namespace that a setting names."""
+    return f"{setting}-placeholder"
+
+
+def _placed(installation: Installation) -> Installation:
+    return installation.placed(_place)
 
 
 def _limited(spec: ProcessSpec, limited: LimitedGrants) -> JsonObject:

@@ -64,6 +64,18 @@ class Webhooks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GrantsIn:
+    """Rights of an account in a namespace that is not its own."""
+
+    role: str
+    """What follows the account in the names of the Role and of its binding."""
+    namespace: str
+    setting: str = ""
+    """The field of the setting that names another namespace; empty: none does."""
+    grants: tuple[Grant, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
     """What a cluster needs before the process starts, and how the local system starts it."""
 
@@ -80,8 +92,8 @@ class Installation:
     named like it."""
     home_grants: tuple[Grant, ...] = ()
     """The rights of the account in `namespace`; the role and its binding are named like the account."""
-    grants_in: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
-    """The rights of the account in namespaces of these names, wherever it is. The names of roles end with them."""
+    grants_in: tuple[GrantsIn, ...] = ()
+    """The rights of the account in other namespaces, wherever it is."""
     limited: LimitedGrants | None = None
     """The rights of the account if it works on some namespaces only; None if it cannot be limited to some."""
     ports: tuple[Port, ...] = ()
@@ -107,7 +119,7 @@ class Installation:
     def objects(self) -> list[JsonObject]:
         """All of it as manifests: namespace, kinds, accounts and roles."""
         admin = self.cluster_admin(self.namespace) if self.cluster_admin else ()
-        places = dict.fromkeys((self.namespace, *self.grants_in))
+        places = dict.fromkeys((self.namespace, *(each.namespace for each in self.grants_in)))
         namespaces: list[JsonObject] = [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}} for each in places
         ]
@@ -136,16 +148,21 @@ class Installation:
         if limits is not None and self.limited is not None:
             return (*self.limited.needs(limits), *grants.needs(self.home_grants, at_home=True))
         placed = (
-            replace(need, namespace=place)
-            for place, granted in self.grants_in.items()
-            for need in grants.needs(granted)
+            replace(need, namespace=each.namespace) for each in self.grants_in for need in grants.needs(each.grants)
         )
         return (*grants.needs(self.grants), *grants.needs(self.home_grants, at_home=True), *placed)
 
     @property
     def every_grant(self) -> tuple[Grant, ...]:
         """All rights of the account, wherever it has them."""
-        return (*self.grants, *self.home_grants, *(each for granted in self.grants_in.values() for each in granted))
+        return (*self.grants, *self.home_grants, *(each for placed in self.grants_in for each in placed.grants))
+
+    def placed(self, namespace_of: Callable[[str], str]) -> Installation:
+        """The same with rights in the namespaces that settings name. `namespace_of`: takes the field of a setting."""
+        grants_in = (
+            replace(each, namespace=namespace_of(each.setting)) if each.setting else each for each in self.grants_in
+        )
+        return replace(self, grants_in=tuple(grants_in))
 
     def accounts(self, namespace: str = "", limits: Limits | None = None) -> Sequence[JsonObject]:
         """The account with the least rights that it needs; `namespace` is where the operator runs, if not as usual."""
@@ -161,8 +178,8 @@ class Installation:
             rules = [grant.rule for grant in self.home_grants]
             made.append(grants.role(self.account, account.namespace, rules))
             made.append(account.is_given_at_home(self.account, binding=self.account))
-        for place, granted in self.grants_in.items():
-            name = f"{self.account}-{place}"
-            made.append(grants.role(name, place, [grant.rule for grant in granted]))
-            made.append(account.is_given_in(place, name))
+        for placed in self.grants_in:
+            name = f"{self.account}-{placed.role}"
+            made.append(grants.role(name, placed.namespace, [grant.rule for grant in placed.grants]))
+            made.append(account.is_given_in(placed.namespace, name))
         return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from stellwerk.delivery.grants import Grant, added_to, rule_object
-from stellwerk.delivery.installation import Installation
+from stellwerk.delivery.installation import GrantsIn, Installation
 from stellwerk.delivery.limited_grants import EVENTS_NAMESPACE, LimitedGrants
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 
@@ -30,8 +30,8 @@ def page(title: str, installation: Installation) -> str:
             *(["## In its own namespace", "", *_table(home), ""] if (home := installation.home_grants) else ()),
             *(
                 line
-                for place, granted in installation.grants_in.items()
-                for line in (f"## In the namespace {place}", "", *_table(granted), "")
+                for placed in installation.grants_in
+                for line in (f"## {_place(placed).capitalize()}", "", *_table(placed.grants), "")
             ),
             *(_limited(installation.limited) if installation.limited else ()),
             "## Objects",
@@ -42,6 +42,11 @@ def page(title: str, installation: Installation) -> str:
             "",
         ]
     )
+
+
+def _place(placed: GrantsIn) -> str:
+    other = f", or that of `--{placed.setting.replace('_', '-')}`" if placed.setting else ""
+    return f"in the namespace {placed.namespace}{other}"
 
 
 def _table(grants: Iterable[Grant]) -> list[str]:
@@ -86,7 +91,7 @@ def _objects(installation: Installation) -> Iterator[str]:
     granted: dict[str, tuple[Grant, ...]] = {
         "rights of the table above": installation.grants,
         "rights in its own namespace": installation.home_grants,
-        **{f"rights in the namespace {place}": each for place, each in installation.grants_in.items()},
+        **{f"rights {_place(each)}": each.grants for each in installation.grants_in},
     }
     tables = {name: [rule_object(grant.rule) for grant in each] for name, each in granted.items()}
     for body in (*installation.accounts(), *installation.roles_of_users()):

@@ -322,6 +322,14 @@ def test_a_process_that_is_limited_to_namespaces_needs_roles_there_and_no_cluste
     assert "secrets" not in str(wide["rules"])
 
 
+def test_rights_are_looked_for_in_the_namespaces_that_a_process_is_told() -> None:
+    kyma = assembly.OPERATORS["kyma"]
+    words = ["stellwerk", "run", "kyma", "--istio-namespace=mesh", "--istio-gateway-namespace=gateways"]
+    found = check.accounts(kyma, installations.by_process(kyma, [deployment("ours", words)]))
+    places = {dig(body, "metadata", "namespace") for body in found if body["kind"] in ("Role", "RoleBinding")}
+    assert places == {"kcp-system", "gateways", "mesh"}
+
+
 def test_roles_are_named_like_the_deployment_of_the_chart_and_otherwise_like_its_account() -> None:
     bodies = [deployment("any", OURS), deployment("any", OURS, labels={"app.kubernetes.io/part-of": "stellwerk"})]
     found = [each.name_of_roles for each in check_rules.deployments_of("btp", "", bodies)]

@@ -27,6 +27,7 @@ from stellwerk.cli.local.chart import ChartChoice
 from stellwerk.delivery import helm_chart
 from stellwerk.delivery.operator_spec import ProcessSpec
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
+from stellwerk.operators.kyma.installation import identity
 from stellwerk.render.errors import RenderError
 from stellwerk.render.request.request import Missing, TemplateQuery
 from stellwerk.runtime.serving.health import HealthChecks
@@ -312,7 +313,7 @@ async def test_every_binding_in_the_whole_cluster_is_stated_by_the_notes(noted: 
         objects = await noted.render({"crds": {"install": False}, own: ALL[own]})
         assert [name for kind, name in objects if kind == "ClusterRoleBinding"]
         text = str(dig(objects["ConfigMap", "notes"], "data", "text"))
-        places = " and ".join(spec.installation().grants_in)
+        places = " and ".join(dict.fromkeys(each.namespace for each in spec.installation().grants_in))
         where = f"the namespaces {places}" if places else "all namespaces"
         assert f"The {spec.title} is installed. It works on {where}." in text
 
@@ -824,20 +825,55 @@ async def test_the_lifecycle_manager_takes_flags_of_the_original_as_values_and_i
     (reports,) = dig_list(objects["Service", name], "spec", "ports")
     assert (dig(reports, "port"), dig(reports, "targetPort")) == (8082, "listener")
 
-    objects = await chart.render({"kymaLifecycleManager": {**KYMA, "maintenancePolicy": ""}})
-    own, _ = settings(PROCESSES["kyma"], objects["Deployment", name])
+
+@pytest.mark.req("R-509")
+@pytest.mark.parametrize(
+    ("named", "mounted"),
+    [
+        ({}, "klm-maintenance-config"),
+        ({"maintenancePolicyConfigMap": "windows"}, "windows"),
+        ({"maintenancePolicyConfigMap": ""}, None),
+    ],
+)
+async def test_the_policy_of_the_original_is_mounted_where_the_lifecycle_manager_reads_it(
+    chart: Chart, named: JsonObject, mounted: str | None
+) -> None:
+    objects = await chart.render({"kymaLifecycleManager": {**KYMA, "maintenancePolicy": "", **named}})
+
+    deployment = objects["Deployment", "klm-controller-manager"]
+    own, _ = settings(PROCESSES["kyma"], deployment)
     assert own.maintenance_policy_file == "/etc/maintenance-policy/policy.json", "as with the original"
+    volumes = {
+        str(dig(each, "name")): dig(each, "configMap")
+        for each in dig_list(deployment, "spec", "template", "spec", "volumes")
+        if dig(each, "configMap")
+    }
+    mounts = {dig(each, "mountPath"): dig(each, "name") for each in dig_list(manager(deployment), "volumeMounts")}
+    if mounted is None:
+        assert not volumes
+        return
+    assert volumes[str(mounts["/etc/maintenance-policy"])] == {"name": mounted, "optional": True}
 
 
-async def test_rights_in_named_namespaces_are_there_whatever_the_release_is_called(chart: Chart) -> None:
-    objects = await chart.render({"kymaLifecycleManager": {**KYMA, "fullnameOverride": "klm"}})
+@pytest.mark.parametrize("namespaces", [("istio-system", "kcp-system"), ("mesh", "gateways"), ("kcp-system", "mesh")])
+async def test_rights_in_other_namespaces_are_where_the_process_needs_them_whatever_the_release_is_called(
+    noted: Chart, namespaces: tuple[str, str]
+) -> None:
+    istio, gateways = namespaces
+    options: JsonObject = {"withoutRegistry": True, "disableWatcher": True}
+    options |= {"istioNamespace": istio, "istioGatewayNamespace": gateways}
+    objects = await noted.render({"kymaLifecycleManager": {**KYMA, "fullnameOverride": "klm", "options": options}})
 
-    for place in ("kcp-system", "istio-system"):
-        (binding,) = [
-            body
-            for (kind, _), body in objects.items()
-            if kind == "RoleBinding" and dig(body, "metadata", "namespace") == place
-        ]
-        assert dig_list(binding, "subjects") == [{"kind": "ServiceAccount", "name": "klm", "namespace": NAMESPACE}]
-        role = objects["Role", str(dig(binding, "roleRef", "name"))]
-        assert dig(role, "metadata", "namespace") == place
+    own, _ = settings(PROCESSES["kyma"], objects["Deployment", "klm"])
+    granted: set[tuple[str, str]] = set()
+    for (kind, name), binding in objects.items():
+        if kind == "RoleBinding":
+            assert dig_list(binding, "subjects") == [{"kind": "ServiceAccount", "name": "klm", "namespace": NAMESPACE}]
+            role = objects["Role", str(dig(binding, "roleRef", "name"))]
+            place = str(dig(role, "metadata", "namespace"))
+            assert dig(binding, "metadata", "namespace") == place, name
+            granted |= {(place, each) for rule in dig_list(role, "rules") for each in dig_list(rule, "resources")}
+    for need in identity(own).rights.needs:
+        assert not need.namespace or (need.namespace, need.resource) in granted
+    places = " and ".join(dict.fromkeys(("kcp-system", gateways, istio)))
+    assert f"works on the namespaces {places}." in str(dig(objects["ConfigMap", "notes"], "data", "text"))

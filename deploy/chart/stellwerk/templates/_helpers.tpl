@@ -149,6 +149,22 @@ app.kubernetes.io/part-of: stellwerk
 {{- toYaml $manifests }}
 {{- end }}
 
+{{- /* A namespace: the one that values name, if files/operators leaves it to them. Takes the namespace, and the values besides
+       what a process has. */}}
+{{- define "stellwerk.place" -}}
+{{- $named := get .process.places .namespace | default dict }}
+{{- with $named.value }}{{ include "stellwerk.at" (dict "values" $.values "path" .) | default $named.default }}{{ else }}{{ .namespace }}{{ end }}
+{{- end }}
+
+{{- /* The namespaces that an operator works on. Takes the root and the operator's file. */}}
+{{- define "stellwerk.places" -}}
+{{- $context := dict "root" .root "operator" .operator "process" (first .operator.processes) }}
+{{- $values := include "stellwerk.values" $context | fromYaml }}
+{{- $places := list }}
+{{- range .operator.namespaces }}{{ $places = append $places (include "stellwerk.place" (merge (dict "namespace" . "values" $values) $context)) }}{{ end }}
+{{- uniq $places | join " and " }}
+{{- end }}
+
 {{- /* The ServiceAccount that a process acts as. Takes the values and the name of the process. */}}
 {{- define "stellwerk.account" -}}
 {{- .values.serviceAccount.name | default .name }}
@@ -264,6 +280,15 @@ app.kubernetes.io/part-of: stellwerk
 {{- end }}
 {{- end }}
 {{- toYaml $files }}
+{{- end }}
+
+{{- /* The ConfigMaps of the user that a process sees: name and folder. Takes the process and its values. */}}
+{{- define "stellwerk.configMaps" -}}
+{{- $seen := dict }}
+{{- range $value, $folder := .process.configMaps }}
+{{- with include "stellwerk.at" (dict "values" $.values "path" $value) }}{{ $_ := set $seen . $folder }}{{ end }}
+{{- end }}
+{{- toYaml $seen }}
 {{- end }}
 
 {{- /* The port of a container. Takes the port of the process and its values. */}}

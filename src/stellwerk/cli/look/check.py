@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from stellwerk import assembly
 from stellwerk.api.core import Secret
@@ -17,8 +18,9 @@ from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell.errors import Exit
 from stellwerk.cli.shell.output import print_result
 from stellwerk.delivery import deployed_process, workloads
+from stellwerk.delivery.deployed_process import DeployedProcess
 from stellwerk.delivery.grants import added_to
-from stellwerk.delivery.installation import Webhooks
+from stellwerk.delivery.installation import Installation, Webhooks
 from stellwerk.delivery.limited_grants import Limits
 from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
@@ -220,8 +222,8 @@ def accounts(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeploy
     """
     bodies = list[JsonObject]()
     for process in spec.processes:
-        installation = process.installation()
         ours = _own(installed[process.name])
+        installation = _placed(process, ours)
         has_original = ours is None and bool(installed[process.name])
         if has_original or (ours is None and installed[spec.name] and installation.webhooks is not None):
             continue
@@ -239,10 +241,21 @@ def accounts(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeploy
 
 def _limits(process: ProcessSpec, ours: OperatorDeployment | None) -> Limits | None:
     """The namespaces to which a Deployment limits a process; None for all."""
-    limited = process.installation().limited
-    running = deployed_process.of_deployment(ours.body) if ours is not None else ()
-    found = next((each for each in running if each.runs(process.name)), None)
+    limited, found = process.installation().limited, _running(process, ours)
     return limited.limits(found.words, found.variables) if limited is not None and found is not None else None
+
+
+def _placed(process: ProcessSpec, ours: OperatorDeployment | None) -> Installation:
+    """The installation with rights in the namespaces that a Deployment names."""
+    installation, found = process.installation(), _running(process, ours)
+    if found is None or not installation.grants_in:
+        return installation
+    return installation.placed(partial(getattr, process.settings().of_process(found.words, found.variables)))
+
+
+def _running(process: ProcessSpec, ours: OperatorDeployment | None) -> DeployedProcess | None:
+    running = deployed_process.of_deployment(ours.body) if ours is not None else ()
+    return next((each for each in running if each.runs(process.name)), None)
 
 
 def _watched(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]) -> Sequence[str]:

@@ -25,6 +25,9 @@ class ChartPart:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Further labels of its objects and pods. In a value, `{name}` is the name of its objects, and `{release}` that of
     the release."""
+    config_maps: Mapping[str, str] = field(default_factory=dict)
+    """ConfigMaps of the user that its pods see if they exist: the path of the value with the name of each, and the
+    folder."""
     local_settings: tuple[str, ...] = ()
     """Settings that only make sense on one machine: no value sets them."""
 

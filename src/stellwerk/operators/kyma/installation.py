@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import yaml
 
-from stellwerk.delivery.installation import Installation, Port
+from stellwerk.delivery.installation import GrantsIn, Installation, Port
 from stellwerk.operators.kyma import labels, rights
 from stellwerk.operators.kyma.api import DEFINITIONS
 from stellwerk.operators.kyma.settings import Settings
-from stellwerk.runtime.access.permission_check import Need, Rights
+from stellwerk.runtime.access.permission_check import Rights
 from stellwerk.runtime.process.process import OperatorIdentity
 
 _LISTENER = Port(name="listener", flag="kyma-skr-listener-bind-address", number=8082)
@@ -37,7 +38,21 @@ INSTALLATION = Installation(
     original="klm-controller-manager",
     definitions=DEFINITIONS,
     grants=rights.GRANTS,
-    grants_in={labels.KCP_NAMESPACE: rights.HOME_GRANTS, labels.ISTIO_NAMESPACE: rights.ISTIO_GRANTS},
+    grants_in=(
+        GrantsIn(role=labels.KCP_NAMESPACE, namespace=labels.KCP_NAMESPACE, grants=rights.HOME_GRANTS),
+        GrantsIn(
+            role="gateway",
+            namespace=labels.KCP_NAMESPACE,
+            setting="istio_gateway_namespace",
+            grants=rights.GATEWAY_GRANTS,
+        ),
+        GrantsIn(
+            role="certificates",
+            namespace=labels.ISTIO_NAMESPACE,
+            setting="istio_namespace",
+            grants=rights.ISTIO_GRANTS,
+        ),
+    ),
     name_of_roles="kyma-lifecycle-manager",
     ports=(_LISTENER,),
     local_flags=_local_flags,
@@ -47,15 +62,8 @@ INSTALLATION = Installation(
 
 def identity(settings: Settings) -> OperatorIdentity:
     """The identity of a process with these settings."""
-    needs = tuple(replace(need, namespace=_place(need, settings)) for need in INSTALLATION.needs())
+    needs = INSTALLATION.placed(partial(getattr, settings)).needs()
     own = INSTALLATION.identity()
     return replace(
         own, rights=Rights(needs, "stellwerk install kyma"), component=labels.OPERATOR_NAME, terms=settings.terms
     )
-
-
-def _place(need: Need, settings: Settings) -> str:
-    """Where a right is needed, if settings name other namespaces."""
-    if need.resource == "gateways":
-        return settings.istio_gateway_namespace
-    return settings.istio_namespace if need.namespace == labels.ISTIO_NAMESPACE else need.namespace

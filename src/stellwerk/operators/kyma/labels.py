@@ -141,6 +141,8 @@ RESOURCE_FINALIZER = "resource.kyma-project.io/finalizer"
 # ---- Istio and the certificates of the watcher
 
 ISTIO_NAMESPACE = "istio-system"
+POLICY_CONFIG_MAP = "klm-maintenance-config"
+"""With the policy of maintenance windows, as `policy.json`."""
 CA_CERTIFICATE_NAME = "klm-watcher-serving"
 GATEWAY_SECRET_NAME = "klm-istio-gateway"  # noqa: S105  # a name
 ROOT_SECRET_NAME = "klm-watcher"  # noqa: S105  # a name

@@ -9,7 +9,7 @@ from stellwerk.operators.kyma.verbs.declared import VERBS
 
 with lazy_imports(__name__):
     from stellwerk.delivery.chart import part, values
-    from stellwerk.operators.kyma import installation, process, settings
+    from stellwerk.operators.kyma import installation, labels, process, settings
     from stellwerk.operators.kyma.insight import by_kind, help_topics, monitoring
 
 _GROUP = "operator.kyma-project.io"
@@ -43,11 +43,19 @@ OPERATOR = OperatorSpec(
                 "",
                 values.TEXT,
                 "The policy of maintenance windows, as JSON. It is read when a pod starts: `kubectl rollout restart` "
-                "takes a change over.",
+                "takes a change over. Empty: that of `maintenancePolicyConfigMap`.",
                 field="maintenance_policy_file",
                 file="policy.json",
             ),
+            values.Value(
+                "maintenancePolicyConfigMap",
+                labels.POLICY_CONFIG_MAP,
+                values.TEXT,
+                "The ConfigMap with the policy of maintenance windows as `policy.json`, in the namespace of the "
+                "release. It may be absent.",
+            ),
         ),
+        config_maps={"maintenancePolicyConfigMap": settings.POLICY_FOLDER},
     ),
     help=lambda: help_topics.HELP,
     insight=lambda: by_kind.INSIGHT,

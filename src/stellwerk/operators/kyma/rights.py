@@ -1,6 +1,7 @@
 """What the lifecycle manager may do in the control plane, and what the login to a remote cluster needs there.
 
-All of it but definitions is in two namespaces: that of Kymas, and that of Istio for certificates.
+All of it but definitions is in three namespaces: that of Kymas, that of the Gateway, which may be the same, and that of
+Istio for certificates.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def _events(create: str) -> Grant:
     return grant("events.k8s.io", "events", "create patch", "no Event is sent", **seldom)
 
 
-HOME_GRANTS = joined(
+_HOME = joined(
     (
         *rights_of(kyma.OWN, kyma.USES),
         *rights_of(manifest.OWN, manifest.USES),
@@ -41,6 +42,9 @@ HOME_GRANTS = joined(
         _events(create=""),
     )
 )
+GATEWAY_GRANTS = tuple(each for each in _HOME if "gateways" in each.rule.resources)
+"""In the namespace of the Gateway."""
+HOME_GRANTS = tuple(each for each in _HOME if each not in GATEWAY_GRANTS)
 """In the namespace of Kymas."""
 ISTIO_GRANTS = joined(
     (

@@ -30,6 +30,9 @@ with lazy_imports(__name__):
 V = TypeVar("V")
 _DAY = timedelta(days=1)
 
+POLICY_FOLDER = "/etc/maintenance-policy"
+"""Where pods have the policy of maintenance windows, as with the original."""
+
 
 class CertificateManagement(StrEnum):
     """What issues the certificates of the watcher."""
@@ -116,7 +119,7 @@ class Settings:
     restricted_default_modules: tuple[str, ...] = ()
     enable_webhooks: bool = False
     min_maintenance_window_size: timedelta = timedelta(minutes=20)
-    maintenance_policy_file: str = "/etc/maintenance-policy/policy.json"
+    maintenance_policy_file: str = f"{POLICY_FOLDER}/policy.json"
     metrics_cleanup_interval: int = 15
     drop_crd_stored_version_map: tuple[StoredVersion, ...] = tuple(
         StoredVersion(kind, FORMER_VERSION) for kind in ("Manifest", "Watcher", "ModuleTemplate", "Kyma")

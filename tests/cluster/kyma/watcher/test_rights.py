@@ -190,7 +190,7 @@ async def test_every_right_of_the_process_is_used_in_a_life_or_its_rare_occasion
 
     user = f"system:serviceaccount:{INSTALLATION.namespace}:{INSTALLATION.account}"
     requests = audit.entries(lambda entry: entry.user == user)
-    granted = (*rights.GRANTS, *rights.HOME_GRANTS, *rights.ISTIO_GRANTS)
+    granted = (*rights.GRANTS, *rights.HOME_GRANTS, *rights.GATEWAY_GRANTS, *rights.ISTIO_GRANTS)
     unused = audited.unused(granted, requests)
     other = GardenerCertificate.resource.group  # the other management of certificates: test_webhook
     assert not [each for each in unused if each[0] != other], "granted and not used"
