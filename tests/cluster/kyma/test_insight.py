@@ -59,12 +59,14 @@ def module(of: str, state: str, message: str = "") -> JsonObject:
     return {**shown, "manifest": ref, "template": template}
 
 
-def named(of: str) -> str:
-    return manifest_name(of, COMPONENT, "sample")
+def named(of: str, module: str = "sample") -> str:
+    return manifest_name(of, COMPONENT, module)
 
 
-def manifest(given: Given, folder: Path, of: str, state: str, said: str, **metadata: object) -> None:
-    marks = {labels.KYMA_NAME_LABEL: of, labels.MODULE_NAME_LABEL: "sample", labels.CHANNEL_LABEL: "regular"}
+def manifest(
+    given: Given, folder: Path, of: str, state: str, said: str, module: str = "sample", **metadata: object
+) -> None:
+    marks = {labels.KYMA_NAME_LABEL: of, labels.MODULE_NAME_LABEL: module, labels.CHANNEL_LABEL: "regular"}
     digest = f"sha256:{hashlib.sha256((folder / '1.0.0.yaml').read_bytes()).hexdigest()}"
     source = {"type": "raw-url", "url": (folder / "1.0.0.yaml").as_uri(), "ref": digest}
     spec = {
@@ -75,7 +77,9 @@ def manifest(given: Given, folder: Path, of: str, state: str, said: str, **metad
     }
     synced = [{"group": "apps", "version": "v1", "kind": "Deployment", "name": "manager", "namespace": SPACE}]
     status = {"state": state, "lastOperation": operation(said), "synced": synced}
-    given.put(Manifest.resource, HOME, named(of), metadata={"labels": marks, **metadata}, spec=spec, status=status)
+    given.put(
+        Manifest.resource, HOME, named(of, module), metadata={"labels": marks, **metadata}, spec=spec, status=status
+    )
 
 
 def login(given: Given, of: str, kubeconfig: str) -> None:
@@ -145,6 +149,15 @@ data: {{colour: red}}
 """
 
 
+def template(folder: Path, module: str, version: str) -> JsonObject:
+    return {
+        "moduleName": module,
+        "version": version,
+        "descriptor": {"component": {"name": COMPONENT, "version": version}},
+        "resources": [{"name": "rawManifest", "link": (folder / f"{version}.yaml").as_uri()}],
+    }
+
+
 def offer(**channels: str) -> JsonObject:
     listed: list[JsonValue] = [{"channel": channel, "version": version} for channel, version in channels.items()]
     return {"moduleName": "sample", "ocmComponentName": COMPONENT, "channels": listed}
@@ -180,13 +193,7 @@ def broken(
     manifest(here, folder, "silent", "Error", SILENT)
     here.put(ModuleReleaseMeta.resource, HOME, "sample", spec=offer(regular="1.0.0", fast="3.0.0"))
     for version in IMAGES:
-        spec = {
-            "moduleName": "sample",
-            "version": version,
-            "descriptor": {"component": {"name": COMPONENT, "version": version}},
-            "resources": [{"name": "rawManifest", "link": (folder / f"{version}.yaml").as_uri()}],
-        }
-        here.put(ModuleTemplate.resource, HOME, f"sample-{version}", spec=spec)
+        here.put(ModuleTemplate.resource, HOME, f"sample-{version}", spec=template(folder, "sample", version))
     words = ["stellwerk", "run", "kyma", "--raw-manifest-links=file", "--module-rollout-at-once=5"]
     pods = {
         "metadata": {"labels": {"app": "operator"}},
@@ -300,11 +307,7 @@ def test_diff_of_a_kyma_shows_what_its_cluster_lacks_or_why_that_is_not_known(st
 def test_diff_of_a_changed_channel_names_the_kymas_that_change_and_what_changes_in_one_cluster(
     stellwerk: Run, broken: Path
 ) -> None:
-    changed = broken / "changed.yaml"
-    metadata = {"name": "sample", "namespace": HOME}
-    body = {"apiVersion": Kyma.resource.api_version, "kind": "ModuleReleaseMeta", "metadata": metadata}
-    changed.write_text(msgspec.json.encode({**body, "spec": offer(regular="2.0.0", fast="2.0.0")}).decode())
-    ended = stellwerk("diff", "-f", str(changed))
+    ended = stellwerk("diff", "-f", changed(broken, "sample", offer(regular="2.0.0", fast="2.0.0")))
     for name in ("blocked", "busy", "silent"):
         assert f"(Kyma {HOME}/{name}: version 1.0.0 -> 2.0.0)" in ended.stdout
     assert (
@@ -313,6 +316,50 @@ def test_diff_of_a_changed_channel_names_the_kymas_that_change_and_what_changes_
     assert "spec.template.spec.containers[name=m].image: none:1 -> none:2" in ended.stdout
     assert "Warning: at most 5 clusters change at a time" in ended.stderr
     assert stellwerk("diff", "mrm/sample").stdout == "nothing differs, 3 unchanged\n"
+
+
+@pytest.fixture
+def everywhere(home_cluster: LocalCluster, broken: Path) -> Iterator[str]:
+    """A mandatory module, which one of the Kymas has. Its objects are those of the other module."""
+    here, name = Given(home_cluster), "base"
+    here.put(ModuleReleaseMeta.resource, HOME, name, spec=mandatory("1.0.0"))
+    for version in IMAGES:
+        here.put(ModuleTemplate.resource, HOME, f"{name}-{version}", spec=template(broken, name, version))
+    manifest(here, broken, "busy", "Ready", "", module=name)
+    yield name
+    here.gone(Manifest.resource, HOME, named("busy", name))
+    here.gone(ModuleReleaseMeta.resource, HOME, name)
+    for version in IMAGES:
+        here.gone(ModuleTemplate.resource, HOME, f"{name}-{version}")
+
+
+def test_diff_of_a_mandatory_module_names_all_kymas_and_what_changes_in_one_cluster(
+    stellwerk: Run, broken: Path, everywhere: str
+) -> None:
+    ended = stellwerk("diff", "-f", changed(broken, everywhere, mandatory("2.0.0")))
+    for name, former in (("blocked", "none"), ("busy", "1.0.0"), ("silent", "none")):
+        assert f"(Kyma {HOME}/{name}: version {former} -> 2.0.0)" in ended.stdout
+    assert (
+        f"~ Deployment {SPACE}/manager in the cluster of Secret {HOME}/access-busy of Kyma {HOME}/busy" in ended.stdout
+    )
+    assert "spec.template.spec.containers[name=m].image: none:1 -> none:2" in ended.stdout
+
+    ended = stellwerk("diff", "-f", changed(broken, everywhere, mandatory("3.0.0")))
+    assert "Manifest" not in ended.stdout
+    assert "Warning: 3 Kymas keep what they have: failed to get module template" in ended.stderr
+
+
+def mandatory(version: str) -> JsonObject:
+    return {"moduleName": "base", "ocmComponentName": COMPONENT, "mandatory": {"version": version}}
+
+
+def changed(folder: Path, name: str, spec: JsonObject) -> str:
+    """A file with another ModuleReleaseMeta."""
+    file = folder / "changed.yaml"
+    metadata = {"name": name, "namespace": HOME}
+    body = {"apiVersion": Kyma.resource.api_version, "kind": "ModuleReleaseMeta", "metadata": metadata, "spec": spec}
+    file.write_text(msgspec.json.encode(body).decode())
+    return str(file)
 
 
 def test_diff_of_the_kyma_of_a_user_shows_what_becomes_of_its_modules(stellwerk: Run, broken: Path) -> None:

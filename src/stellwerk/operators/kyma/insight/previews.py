@@ -13,10 +13,10 @@ rollouts are left out: they decide when, and not what.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -28,19 +28,22 @@ from stellwerk.delivery.step_preview import MOST_LOADS, StepPreview
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import ObjectRef
-from stellwerk.kube.types.model import JsonObject, Kind, unstructured
+from stellwerk.kube.types.model import JsonObject, Kind, dig, unstructured
 from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api import Kyma, Module, ModuleStatus
 from stellwerk.operators.kyma.api_manifest import Manifest
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
 from stellwerk.operators.kyma.api_status import State
 from stellwerk.operators.kyma.api_watcher import Watcher
-from stellwerk.operators.kyma.collections import METAS, RUNTIME_KYMAS
+from stellwerk.operators.kyma.collections import MANIFESTS_OF_KYMA, METAS, RUNTIME_KYMAS
 from stellwerk.operators.kyma.controllers import offers_of, settings_of_kymas
-from stellwerk.operators.kyma.insight.surroundings import POLICY, POLICY_KEY
+from stellwerk.operators.kyma.insight.surroundings import POLICY_KEY
 from stellwerk.operators.kyma.installation import INSTALLATION
 from stellwerk.operators.kyma.kyma.catalog import module_of
 from stellwerk.operators.kyma.kyma.decide import KymaLogic
+from stellwerk.operators.kyma.mandatory import decide as mandatory
+from stellwerk.operators.kyma.mandatory.decide import MandatorySettings
+from stellwerk.operators.kyma.mandatory.modules import is_served
 from stellwerk.operators.kyma.manifest.decide import ManifestLogic, ManifestSettings
 from stellwerk.operators.kyma.manifest.objects import DEPLOYER
 from stellwerk.operators.kyma.module.resolution import Offers, Plan, resolve
@@ -51,6 +54,7 @@ from stellwerk.operators.kyma.sources.loads import Sources
 from stellwerk.operators.kyma.watcher.decide import WatcherLogic, WatcherSettings
 from stellwerk.render.sources.http import HttpClient
 from stellwerk.runtime.clock import SystemClock
+from stellwerk.runtime.control.step import Apply
 from stellwerk.runtime.reading.known import NotKnown, Present
 from stellwerk.runtime.reading.live_sources import LiveClusters, LiveSources
 from stellwerk.runtime.reading.view import Overlay, View
@@ -113,7 +117,7 @@ async def settings_in(client: Client, namespace: str) -> Settings:
 
 async def _policy(client: Client, namespace: str) -> Policy | None:
     try:
-        found = await client.find(ConfigMap, POLICY, namespace)
+        found = await client.find(ConfigMap, labels.POLICY_CONFIG_MAP, namespace)
         return Policy.parse(found.data.get(POLICY_KEY, "").encode()) if found is not None else None
     except (Forbidden, BadPolicy):
         return None
@@ -220,7 +224,7 @@ class WatcherPreviewer:
         return await steps.preview(watcher, request.client, datetime.now(UTC), (own,))
 
 
-# ---- a changed channel
+# ---- a changed ModuleReleaseMeta
 
 
 @dataclass(slots=True)
@@ -266,10 +270,6 @@ class MetaPreviewer:
     async def preview(self, subject: ModuleReleaseMeta, request: PreviewRequest) -> Preview:
         """As `Previewer.preview`."""
         client, namespace = request.client, subject.metadata.namespace
-        if subject.spec.mandatory is not None:
-            raise PreviewFailed(
-                "which clusters get a mandatory module is not worked out here", fix="see: kubectl get kyma"
-            )
         meta = await as_stored(subject, client)
         operator = await Operator.of(request, namespace)
         kymas = (await client.list(Kyma, namespace, skip_unreadable=True)).items
@@ -299,47 +299,58 @@ class MetaPreviewer:
 
 async def reach_of(meta: ModuleReleaseMeta, kymas: Sequence[Kyma], client: Client, operator: Operator) -> Reach:
     """The Kymas that a ModuleReleaseMeta concerns, if it is like this. Raises PreviewFailed, ApiError."""
-    sources, reach, overlay, why = LiveSources(client, meta.metadata.namespace), Reach(), Overlay(), ""
+    sources, overlay, why = LiveSources(client, meta.metadata.namespace), Overlay(), ""
     overlay.put(METAS, meta)
-    name, now = meta.metadata.name, datetime.now(UTC)
-    concerned = [
-        (kyma, module)
-        for kyma in sorted(kymas, key=lambda each: each.key)
-        for module in kyma.status.modules
-        if module.name == name and _follows(kyma)
-    ]
+    plans_of = _chosen_plan if meta.spec.mandatory is None else _mandatory_plan
+    concerned = [each for each in sorted(kymas, key=lambda each: each.key) if is_served(each)]
+    settings, now, plans = (MandatorySettings(offers=operator.offers),), datetime.now(UTC), list[_Planned]()
     for _ in range(MOST_LOADS):
-        view = View(sources=sources, now=now, overlay=overlay, loads=sources.loads)
+        view = View(sources=sources, settings=settings, now=now, overlay=overlay, loads=sources.loads)
         try:
-            plans = [_plan(kyma, module, operator.offers(view), view) for kyma, module in concerned]
+            plans, why = [each for kyma in concerned for each in plans_of(kyma, meta, view)], ""
         except NotKnown as error:
             plans, why = [], str(error)
         if not await sources.load():
             break
     else:
         raise PreviewFailed(f"{meta.ref} asks for more and more objects", fix="report this as a bug")
-    if concerned and not plans:
+    if why:
         raise PreviewFailed(why, fix="ask for the right to read what the cause names")
-    for (kyma, module), plan in zip(concerned, plans, strict=True):
-        if plan is not None:
-            reach.note(kyma, module, plan)
+    reach = Reach()
+    for kyma, module, plan in plans:
+        reach.note(kyma, module, plan)
     return reach
 
 
-def _follows(kyma: Kyma) -> bool:
-    is_skipped = kyma.metadata.labels.get(labels.SKIP_RECONCILIATION_LABEL, "").lower() == "true"
-    return not is_skipped and not kyma.metadata.is_terminating
+_Planned: TypeAlias = tuple[Kyma, ModuleStatus, Plan]
+"""What becomes of one module of a Kyma, and what the module is like now."""
 
 
-def _plan(kyma: Kyma, module: ModuleStatus, offers: Offers, view: View) -> Plan | None:
-    """What becomes of one module. The channel that its user has chosen is in the status."""
-    wanted = Module(
-        name=module.name,
-        channel=module.channel,
-        managed=module.state is not State.Unmanaged,
-    )
-    spec = msgspec.structs.replace(kyma.spec, modules=(wanted,))
-    return next((each for each in resolve(kyma, spec, offers, view) if each.name == module.name), None)
+def _chosen_plan(kyma: Kyma, meta: ModuleReleaseMeta, view: View) -> Iterator[_Planned]:
+    """Of a module that the user of a Kyma has chosen. The channel is in the status."""
+    for module in kyma.status.modules:
+        if module.name == meta.metadata.name:
+            is_managed = module.state is not State.Unmanaged
+            wanted = Module(name=module.name, channel=module.channel, managed=is_managed)
+            spec = msgspec.structs.replace(kyma.spec, modules=(wanted,))
+            plans = resolve(kyma, spec, view.setting(MandatorySettings).offers(view), view)
+            yield from ((kyma, module, each) for each in plans if each.name == module.name)
+
+
+def _mandatory_plan(kyma: Kyma, meta: ModuleReleaseMeta, view: View) -> Iterator[_Planned]:
+    """Of a mandatory module, by the pass that gives a Kyma all of them. What becomes of the others is left out."""
+    name = meta.metadata.name
+    step = mandatory.decide(kyma, view)
+    manifests = view.by(MANIFESTS_OF_KYMA, str(kyma.key), lambda each: each).values
+    seen = next((each for each in manifests if each.metadata.labels.get(labels.MODULE_NAME_LABEL) == name), None)
+    state, version = (seen.status.state, seen.spec.version) if seen is not None else (State.Processing, "")
+    now = ModuleStatus(name=name, state=state, version=version)
+    if step.failure is not None:
+        yield kyma, now, Plan(name=name, status=msgspec.structs.replace(now, message=step.failure.message))
+        return
+    bodies = (each.body for each in step.writes if isinstance(each, Apply))
+    wanted = (each for each in bodies if dig(each, "metadata", "labels", labels.MODULE_NAME_LABEL) == name)
+    yield kyma, now, Plan(name=name, status=None, wanted=next(wanted, None))
 
 
 async def _in_one(kyma: Kyma, wanted: JsonObject, request: PreviewRequest, operator: Operator) -> Preview:

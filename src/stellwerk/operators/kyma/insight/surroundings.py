@@ -35,7 +35,6 @@ from stellwerk.operators.kyma.module.windows import BadPolicy, NoWindow, Policy
 from stellwerk.runtime.insight.diagnosis import ClusterReader
 from stellwerk.runtime.insight.related_objects import NotReached
 
-POLICY = "klm-maintenance-config"
 POLICY_KEY = "policy.json"
 """The ConfigMap with the maintenance windows, and its key."""
 LEAST_WINDOW = timedelta(minutes=20)
@@ -223,9 +222,9 @@ async def _channels(reader: ClusterReader, kyma: Kyma) -> tuple[tuple[str, tuple
 async def _window(reader: ClusterReader, kyma: Kyma, now: datetime) -> str:
     if not any(each.maintenance for each in kyma.status.modules):
         return ""
-    found = await reader.find(ConfigMap.resource, POLICY, kyma.metadata.namespace)
+    found = await reader.find(ConfigMap.resource, labels.POLICY_CONFIG_MAP, kyma.metadata.namespace)
     if found is None:
-        return f"ConfigMap {kyma.metadata.namespace}/{POLICY} with the windows is not found"
+        return f"ConfigMap {kyma.metadata.namespace}/{labels.POLICY_CONFIG_MAP} with the windows is not found"
     try:
         policy = Policy.parse(lenient.convert(found.body, ConfigMap).data.get(POLICY_KEY, "").encode())
         window = policy.window(kyma.metadata.labels, now, LEAST_WINDOW)
