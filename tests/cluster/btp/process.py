@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,10 +20,9 @@ from stellwerk.local.host.ports import free_port
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.controllers import IMAGE_VARIABLE
 from stellwerk.operators.btp.module import rehearsal
-from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.faults.upstream import Upstream
 from stellwerk.testing.processes.fork_server import ForkServer
-from stellwerk.testing.processes.operator_process import OperatorProcess
+from stellwerk.testing.processes.proxied_operator import ProxiedOperator, proxied_operator
 from stellwerk.testing.scenarios.normalize import Masks
 from stellwerk.testing.scenarios.recorder import Run, Selection, difference
 from tests.cluster.btp import world
@@ -57,11 +55,9 @@ HISTORY = Masks(paths=[("metadata", "annotations", "deployment.kubernetes.io/rev
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
-    """The process, and the proxy through which it sees its API server."""
+class Operator(ProxiedOperator):
+    """Also shows its metrics."""
 
-    process: OperatorProcess
-    proxy: FaultProxy
     metrics_url: str
 
 
@@ -74,26 +70,15 @@ async def operator(
     nursery: ForkServer | None = None,
 ) -> AsyncIterator[Operator]:
     """A BTP Manager with its own account's rights, not started yet; `folder` takes its module and its log."""
-    health, metrics = free_port(), free_port()
-    module = rehearsal.copy_module(folder / "process-module")
-    async with FaultProxy(world.operator_kubeconfig(cluster)) as proxy:
-        arguments = [
-            *(() if nursery else (sys.executable, "-m", "stellwerk.cli.main")),
-            *("run", "btp"),
-            f"--health-probe-bind-address=127.0.0.1:{health}",
-            f"--metrics-bind-address=127.0.0.1:{metrics}",
-            *rehearsal.flags(module),
-            *flags,
-        ]
-        async with OperatorProcess(
-            arguments,
-            log=folder / "operator.log",
-            kubeconfig=proxy.kubeconfig,
-            environment={IMAGE_VARIABLE: IMAGE} if environment is None else environment,
-            health_url=f"http://127.0.0.1:{health}/readyz",
-            nursery=nursery,
-        ) as process:
-            yield Operator(process, proxy, f"http://127.0.0.1:{metrics}/metrics")
+    metrics, module = free_port(), rehearsal.copy_module(folder / "process-module")
+    async with proxied_operator(
+        *("btp", f"--metrics-bind-address=127.0.0.1:{metrics}", *rehearsal.flags(module), *flags),
+        login=world.operator_kubeconfig(cluster),
+        folder=folder,
+        nursery=nursery,
+        environment={IMAGE_VARIABLE: IMAGE} if environment is None else environment,
+    ) as operator:
+        yield Operator(operator.process, operator.proxy, f"http://127.0.0.1:{metrics}/metrics")
 
 
 async def inputs(given: Given) -> None:

@@ -5,8 +5,6 @@ A CAPOperator is installed, gets another gateway and another size, and is delete
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -18,12 +16,10 @@ from stellwerk.api.core import Secret, ServiceAccount
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.host.ports import free_port
 from stellwerk.operators.cap_manager.api import OWNER_ID, CAPOperator
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.processes.fork_server import ForkServer
-from stellwerk.testing.processes.operator_process import OperatorProcess
+from stellwerk.testing.processes.proxied_operator import proxied_operator
 from stellwerk.testing.scenarios.crash_sweep import (
     Sweep,
     SweepStep,
@@ -96,29 +92,11 @@ def nursery() -> Iterator[ForkServer]:
 async def sweep(
     manager_cluster: LocalCluster, scene: Scene, tmp_path: Path, nursery: ForkServer
 ) -> AsyncIterator[Sweep]:
-    port = free_port()
-    arguments = [
-        *("run", "cap-manager"),
-        f"--health-probe-bind-address=127.0.0.1:{port}",
-        "--metrics-bind-address=0",
-        f"--manifest-directory={charts.write(tmp_path / 'chart')}",
-    ]
-    async with (
-        FaultProxy(manager_cluster.kubeconfig_for(OPERATOR)) as proxy,
-        OperatorProcess(
-            arguments,
-            log=tmp_path / "operator.log",
-            kubeconfig=proxy.kubeconfig,
-            environment={
-                "PYTHONPATH": os.pathsep.join(sys.path),
-                **{name: os.environ[name] for name in ("HOME", "STELLWERK_CACHE") if name in os.environ},
-            },
-            health_url=f"http://127.0.0.1:{port}/readyz",
-            nursery=nursery,
-        ) as process,
-    ):
-        await process.start()
-        yield Sweep(process=process, proxy=proxy, parts=life(scene), end_state=lambda: end_state(scene))
+    flags = ("--metrics-bind-address=0", f"--manifest-directory={charts.write(tmp_path / 'chart')}")
+    login = manager_cluster.kubeconfig_for(OPERATOR)
+    async with proxied_operator("cap-manager", *flags, login=login, folder=tmp_path, nursery=nursery) as manager:
+        await manager.process.start()
+        yield Sweep(process=manager.process, proxy=manager.proxy, parts=life(scene), end_state=lambda: end_state(scene))
 
 
 @pytest.mark.sweep

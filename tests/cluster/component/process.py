@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -17,22 +14,12 @@ from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.host.ports import free_port
 from stellwerk.operators.component.api import OWNER_ID, Component
-from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.faults.upstream import Upstream
 from stellwerk.testing.processes.fork_server import ForkServer
-from stellwerk.testing.processes.operator_process import OperatorProcess
+from stellwerk.testing.processes.proxied_operator import ProxiedOperator, proxied_operator
 from stellwerk.testing.scenarios.normalize import Masks
 from stellwerk.testing.scenarios.recorder import Run
-
-
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """The process, and the proxy through which it sees its API server."""
-
-    process: OperatorProcess
-    proxy: FaultProxy
 
 
 @asynccontextmanager
@@ -43,33 +30,17 @@ async def operator(
     nursery: ForkServer | None = None,
     environment: Mapping[str, str] | None = None,
     login: Path | None = None,
-) -> AsyncIterator[Operator]:
+) -> AsyncIterator[ProxiedOperator]:
     """A Component operator, not started yet; `folder` takes its log. `environment`: variables that it sees besides.
 
     `login`: its kubeconfig; by default that of an administrator.
     """
-    health = free_port()
-    async with FaultProxy(login or cluster.kubeconfig_for("component-operator", ["system:masters"])) as proxy:
-        arguments = [
-            *(() if nursery else (sys.executable, "-m", "stellwerk.cli.main")),
-            *("run", "component"),
-            f"--health-probe-bind-address=127.0.0.1:{health}",
-            "--metrics-bind-address=0",
-            "--egress-allow-networks=127.0.0.0/8",
-            *flags,
-        ]
-        async with OperatorProcess(
-            arguments,
-            log=folder / "operator.log",
-            kubeconfig=proxy.kubeconfig,
-            environment={
-                **{name: os.environ[name] for name in ("HOME", "STELLWERK_CACHE") if name in os.environ},
-                **(environment or {}),
-            },
-            health_url=f"http://127.0.0.1:{health}/readyz",
-            nursery=nursery,
-        ) as process:
-            yield Operator(process, proxy)
+    flags = ("--metrics-bind-address=0", "--egress-allow-networks=127.0.0.0/8", *flags)
+    login = login or cluster.kubeconfig_for("component-operator", ["system:masters"])
+    async with proxied_operator(
+        "component", *flags, login=login, folder=folder, nursery=nursery, environment=environment
+    ) as operator:
+        yield operator
 
 
 async def end_state(cluster: LocalCluster, namespace: str, *further: Resource) -> Run:

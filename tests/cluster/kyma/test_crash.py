@@ -6,8 +6,6 @@ then the Kyma is deleted. The end of each part is the same as without a fault.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +30,7 @@ from stellwerk.operators.kyma.api_status import GROUP
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.processes.fork_server import ForkServer
-from stellwerk.testing.processes.operator_process import OperatorProcess
+from stellwerk.testing.processes.proxied_operator import proxied_operator
 from stellwerk.testing.scenarios.crash_sweep import (
     Sweep,
     SweepStep,
@@ -245,36 +243,23 @@ def _shown(kyma: Kyma) -> JsonObject:
 async def sweep(
     home_cluster: LocalCluster, remote_cluster: LocalCluster, home_client: Client, remote_client: Client, tmp_path: Path
 ) -> AsyncIterator[Sweep]:
-    probes, listener = free_port(), free_port()
-    arguments = [
-        *("run", "kyma", "--leader-elect=false", "--without-registry", "--disable-watcher"),
+    flags = (
+        *("--leader-elect=false", "--without-registry", "--disable-watcher", "--metrics-bind-address=0"),
         *("--raw-manifest-links=file", "--module-upgrade-rollout-max-delay=0s", "--failure-base-delay=50ms"),
-        f"--health-probe-bind-address=127.0.0.1:{probes}",
-        f"--kyma-skr-listener-bind-address=127.0.0.1:{listener}",
-        "--metrics-bind-address=0",
-    ]
+        f"--kyma-skr-listener-bind-address=127.0.0.1:{free_port()}",
+    )
+    login = login_of_operator(home_cluster)
     with ForkServer(["stellwerk.assembly", "stellwerk.operators.kyma.process", "uvloop"]) as nursery:
         async with (
-            FaultProxy(login_of_operator(home_cluster)) as home_line,
             FaultProxy(remote_cluster.kubeconfig) as remote_line,
-            OperatorProcess(
-                arguments,
-                log=tmp_path / "operator.log",
-                kubeconfig=home_line.kubeconfig,
-                environment={
-                    "PYTHONPATH": os.pathsep.join(sys.path),
-                    **{name: os.environ[name] for name in ("HOME", "STELLWERK_CACHE") if name in os.environ},
-                },
-                health_url=f"http://127.0.0.1:{probes}/readyz",
-                nursery=nursery,
-            ) as process,
+            proxied_operator("kyma", *flags, login=login, folder=tmp_path, nursery=nursery) as operator,
         ):
             scene = Scene(home_client, remote_client, tmp_path, remote_line.kubeconfig)
             await scene.offer()
-            await process.start()
+            await operator.process.start()
             yield Sweep(
-                process=process,
-                proxy=home_line,
+                process=operator.process,
+                proxy=operator.proxy,
                 other_proxies=(remote_line,),
                 parts=scene.life(),
                 end_state=scene.end_state,

@@ -137,6 +137,7 @@ MANIFEST_FINALIZER = "declarative.kyma-project.io/finalizer"
 LABEL_REMOVAL_FINALIZER = "label-removal-finalizer"
 RESOURCE_FINALIZER = "resource.kyma-project.io/finalizer"
 """On a Manifest with a default custom resource that it creates."""
+MANIFEST_FINALIZERS = (MANIFEST_FINALIZER, LABEL_REMOVAL_FINALIZER, RESOURCE_FINALIZER)
 
 # ---- Istio and the certificates of the watcher
 

@@ -260,7 +260,8 @@ class OperatorFailedEarly(Exception):
 
 def _bare_environment() -> dict[str, str]:
     """What a program needs, and our own source: another copy may be installed, and would be tested in its place."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    names = ("PATH", "HOME", "LANG", "TMPDIR", "STELLWERK_CACHE")
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     return kept | {"PYTHONPATH": str(Path(stellwerk.__file__).parents[1])}
 
 

@@ -13,7 +13,6 @@ with lazy_imports(__name__):
     from stellwerk.operators.kyma.insight import previews
 
 _KYMA = (labels.KYMA_FINALIZER, labels.PURGE_FINALIZER)
-_MANIFEST = (labels.MANIFEST_FINALIZER, labels.LABEL_REMOVAL_FINALIZER, labels.RESOURCE_FINALIZER)
 
 
 def left_of_kyma(kyma: Unstructured) -> str:
@@ -61,8 +60,8 @@ INSIGHT = {
         diagnostician=why.ManifestDiagnostician(),
         kinship=related_objects.MANIFEST,
         reconcile=RECONCILE,
-        unstick=forced_deletion.without(*_MANIFEST, consequence=left_of_manifest),
-        finalizers=_MANIFEST,
+        unstick=forced_deletion.without(*labels.MANIFEST_FINALIZERS, consequence=left_of_manifest),
+        finalizers=labels.MANIFEST_FINALIZERS,
         previewer=lambda: previews.PREVIEWERS["Manifest"],
     ),
     "Watcher": KindInsight(

@@ -89,7 +89,6 @@ BUSY_SECONDS, WARNING_SECONDS, ERROR_SECONDS = 5.0, 30.0, 30.0
 _NAMED = 3
 """How many objects are named of those that hold something up."""
 _DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
-_OWN_FINALIZERS = (labels.MANIFEST_FINALIZER, labels.LABEL_REMOVAL_FINALIZER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +254,7 @@ class _Decision:
         if self._is_unmanaged:
             return self._unmanage(remote)
         digest, module = self._layer(remote)
-        needed = [*_OWN_FINALIZERS, *self._finalizer_of_resource]
+        needed = [labels.MANIFEST_FINALIZER, labels.LABEL_REMOVAL_FINALIZER, *self._finalizer_of_resource]
         if missing := [each for each in needed if each not in self._finalizers]:
             annotations = self.manifest.metadata.annotations
             first = {} if labels.SYNCED_LAYER_ANNOTATION in annotations else {labels.SYNCED_LAYER_ANNOTATION: digest}
@@ -472,7 +471,7 @@ class _Decision:
         removal = plan_removal(self.manifest.status.synced, (), spec.manager, same_layer=False)
         if (step := self._take_away(remote, removal)) is not None:
             return step
-        ours = (*_OWN_FINALIZERS, labels.RESOURCE_FINALIZER)
+        ours = labels.MANIFEST_FINALIZERS
         if foreign := [each for each in self._finalizers if each not in ours]:
             if any(each in self._finalizers for each in ours):
                 return self._without_finalizers(ours)
