@@ -1,6 +1,6 @@
 """What operators hold in memory in a cluster that is full of other people's things: Secrets, and definitions of kinds.
 
-The local system with its samples, then the foreign objects, then a fresh start of both operators: a Component of the
+The local system with its samples, then the foreign objects, then a fresh start of all operators: a Component of the
 samples takes values from a Secret, so the metadata of all Secrets is watched. Memory is resident memory at rest, of the
 operator's process with and without what it has started (the renderer).
 
