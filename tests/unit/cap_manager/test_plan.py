@@ -16,8 +16,7 @@ from stellwerk.operators.cap_manager.api import NEW, CAPOperator, CAPOperatorSpe
 from stellwerk.operators.cap_manager.capoperator import plan
 from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget, KnownTarget
 from stellwerk.operators.cap_manager.errors import InvalidInventory, InvalidSpec
-from stellwerk.operators.cap_manager.reasons import Cause, Reason
-from stellwerk.operators.cap_manager.status_report import PassReport
+from stellwerk.operators.cap_manager.reasons import Cause, PassReport, Reason
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 LABELS: JsonObject = {"name": "istio", "value": "ingressgateway"}

@@ -25,7 +25,7 @@ from stellwerk.cli import kinds
 from stellwerk.cli.objects import health
 from stellwerk.delivery.monitoring import alerts
 from stellwerk.delivery.sets import inventory_status
-from stellwerk.delivery.sets.pass_report import PassReport
+from stellwerk.delivery.sets.pass_report import SetReport
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, to_json_object
 from stellwerk.kube.types.object_meta import Condition
@@ -42,7 +42,7 @@ from stellwerk.operators.cap.requests import Answering
 from stellwerk.operators.cap.tenant.networking import NetworkingFailed
 from stellwerk.operators.cap_manager import reasons as cap_manager
 from stellwerk.operators.cap_manager.api import CAPOperator
-from stellwerk.operators.cap_manager.status_report import PassReport as CapOperatorReport
+from stellwerk.operators.cap_manager.reasons import PassReport as CapOperatorReport
 from stellwerk.operators.component import reasons as component
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.status_report import PassReport as ComponentReport
@@ -285,7 +285,7 @@ def of_sets() -> Iterator[tuple[str, str, str, Kind]]:
         (Component, ComponentReport, component),
         (CAPOperator, CapOperatorReport, cap_manager),
     ):
-        by_state: dict[str, tuple[str, PassReport[Any, Any]]] = {}
+        by_state: dict[str, tuple[str, SetReport]] = {}
         for reason in words.Reason:
             usual = reports(reason=reason, message="m")
             if not usual.is_paused:

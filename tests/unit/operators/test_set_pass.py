@@ -10,26 +10,24 @@ import pytest
 
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.object_set import SetProgress
-from stellwerk.delivery.sets.pass_report import AnyReport, SetCause, SetReason
 from stellwerk.delivery.sets.set_pass import SetEngine, SetMemory, SetPass, SetWork
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap_manager.api import FINALIZER, CAPOperator, CAPOperatorStatus
-from stellwerk.operators.cap_manager.reasons import Cause, Reason
-from stellwerk.operators.cap_manager.status_report import PassReport
+from stellwerk.operators.cap_manager.reasons import Cause, PassReport
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control.status_checkpoint import Checkpoints
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.reconciler import Next, Severity
 from stellwerk.testing.clock import FakeClock
 
-BLOCKED = PassReport(reason=Reason.DeletionBlocked, message="blocked", cause=Cause.ForeignFinalizers)
-
 
 @dataclass(slots=True)
 class PlainPass(SetPass[CAPOperator, CAPOperatorStatus]):
     """A pass of a kind that adds nothing of its own."""
+
+    words = PassReport
 
     @property
     def status(self) -> CAPOperatorStatus:
@@ -43,14 +41,11 @@ class PlainPass(SetPass[CAPOperator, CAPOperatorStatus]):
     def requeue_seconds(self) -> float:
         return 900.0
 
-    def reported(self, reason: SetReason, message: str = "", cause: SetCause | None = None) -> AnyReport:
-        return PassReport(reason=Reason(reason), message=message, cause=Cause(cause) if cause is not None else None)
-
     def refused(self, progress: SetProgress) -> Exception:
         return ValueError(progress.failures)
 
     async def leaving(self) -> SetWork | Next[CAPOperatorStatus]:
-        return self.blocked(BLOCKED)
+        return self.blocked("blocked", Cause.ForeignFinalizers)
 
 
 def a_pass(clock: FakeClock, *finalizers: str) -> PlainPass:

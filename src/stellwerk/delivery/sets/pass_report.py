@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
@@ -24,8 +24,6 @@ from stellwerk.runtime.conditions import READY, RECONCILING, STALLED
 from stellwerk.runtime.insight.reason_catalog import ReasonFacts
 from stellwerk.runtime.reconciler import Severity
 
-R_co = TypeVar("R_co", bound=StrEnum, covariant=True)
-C_co = TypeVar("C_co", bound=StrEnum, covariant=True)
 S = TypeVar("S", bound=InventoryStatus)
 
 
@@ -36,7 +34,9 @@ class SetReason(StrEnum):
     Restarting = "Restarting"
     Processing = "Processing"
     Ready = "Ready"
+    Error = "Error"
     Timeout = "Timeout"
+    DeletionBlocked = "DeletionBlocked"
     DeletionProcessing = "DeletionProcessing"
 
 
@@ -44,11 +44,13 @@ class SetCause(StrEnum):
     """The words for what is missing that all kinds with an inventory have."""
 
     ObjectsNotReady = "ObjectsNotReady"
+    ForeignFinalizers = "ForeignFinalizers"
+    ObjectUnreadable = "ObjectUnreadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PassReport(Generic[R_co, C_co]):
-    """What a pass reports: how far it came, and what is missing or wrong.
+class SetReport:
+    """What a pass reports: how far it came, and what is missing or wrong. A kind gives its `facts`.
 
     `message` may be empty where the reason has a text of its own; `state` is None for the reason's own.
     """
@@ -56,9 +58,9 @@ class PassReport(Generic[R_co, C_co]):
     facts: ClassVar[Mapping[Any, ReasonFacts[State]]]
     """About each reason and each cause of the operator."""
 
-    reason: R_co
+    reason: StrEnum
     message: str = ""
-    cause: C_co | None = None
+    cause: StrEnum | None = None
     state: State | None = None
 
     @property
@@ -75,14 +77,14 @@ class PassReport(Generic[R_co, C_co]):
         return text[0].upper() + text[1:]
 
     @property
-    def word(self) -> R_co | C_co:
+    def word(self) -> StrEnum:
         """The most precise word."""
         return self.cause or self.reason
 
     @property
     def is_paused(self) -> bool:
         """Whether nothing is done because the user wants that: no progress, and no reason to warn."""
-        return False
+        return self.reason == "Suspended"
 
     @property
     def severity(self) -> Severity:
@@ -107,12 +109,20 @@ class PassReport(Generic[R_co, C_co]):
             conditions=self._conditions(status.conditions, generation, now),
         )
 
-    def unreadable(self, obj: Unreadable) -> JsonObject:
+    @classmethod
+    def of_unreadable(cls, why: str) -> Self:
+        """The report about an object that cannot be read."""
+        message = f"object cannot be read: {why}"
+        return cls(reason=SetReason.Error, message=message, cause=SetCause.ObjectUnreadable)
+
+    @classmethod
+    def unreadable(cls, obj: Unreadable) -> JsonObject:
         """The fields of the status of an object that cannot be read. Equal for an equal cause."""
-        shown = self._conditions((), obj.metadata.generation, datetime.fromtimestamp(0, UTC))
+        report = cls.of_unreadable(obj.why)
+        shown = report._conditions((), obj.metadata.generation, datetime.fromtimestamp(0, UTC))
         return {
             "observedGeneration": obj.metadata.generation,
-            "state": self.effective_state.value,
+            "state": report.effective_state.value,
             "conditions": [to_json_object(msgspec.structs.replace(each, last_transition_time=None)) for each in shown],
         }
 
@@ -128,10 +138,6 @@ class PassReport(Generic[R_co, C_co]):
         cause = msgspec.structs.replace(ready, type=beside, status="True", reason=self.word.value)
         is_calm = self.effective_state is State.Ready or self.is_paused
         return conditions.with_cause(conditions.set_condition(former, ready, now), None if is_calm else cause, now)
-
-
-AnyReport: TypeAlias = PassReport[StrEnum, StrEnum]
-"""The report of any kind with an inventory."""
 
 
 def ready_status(state: State) -> str:

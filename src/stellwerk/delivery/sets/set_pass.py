@@ -4,7 +4,7 @@
     delete   may it go -> is it still there -> objects -> finalizer
 
 A kind derives from `SetPass` and gives what differs: its content and target (`SetWork`), whether it may be deleted
-(`leaving`), its reasons (`reported`), and its pauses. The draft of the status grows with the pass, and a failure is
+(`leaving`), its reasons (`words`), and its pauses. The draft of the status grows with the pass, and a failure is
 reported on top of it. Before an object is touched for the first time the inventory is saved, at a
 checkpoint; so no crash leaves an object that no inventory knows.
 """
@@ -18,8 +18,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import partial
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import Inventory
@@ -30,7 +31,7 @@ from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.apply.set.plan.plan_input import ApplyOptions, Proof
 from stellwerk.delivery.sets import set_reports, set_status, workload_causes
 from stellwerk.delivery.sets.inventory_status import InventoryStatus
-from stellwerk.delivery.sets.pass_report import AnyReport, SetCause, SetReason
+from stellwerk.delivery.sets.pass_report import SetCause, SetReason, SetReport
 from stellwerk.delivery.sets.set_view import SetView, covered
 from stellwerk.delivery.sets.workload_causes import WorkloadCauses
 from stellwerk.delivery.watched_objects import OwnedObjects
@@ -114,6 +115,8 @@ class SetPass(ABC, Generic[K, S]):
     subject: K
     draft: S = field(init=False)
     """The status as far as the pass has come."""
+    words: ClassVar[type[SetReport]]
+    """A report by the table of reasons of the kind."""
 
     def __post_init__(self) -> None:
         self.draft = self.status
@@ -124,10 +127,6 @@ class SetPass(ABC, Generic[K, S]):
     @abstractmethod
     def status(self) -> S:
         """The status of the subject."""
-
-    @abstractmethod
-    def reported(self, reason: SetReason, message: str = "", cause: SetCause | None = None) -> AnyReport:
-        """A report in the words of the kind."""
 
     @abstractmethod
     def refused(self, progress: SetProgress) -> Exception:
@@ -167,19 +166,23 @@ class SetPass(ABC, Generic[K, S]):
         del progress
         return answer
 
-    def first_wait(self, report: AnyReport) -> Iterable[Notice]:
+    def first_wait(self, report: SetReport) -> Iterable[Notice]:
         """Events about a wait for objects."""
         del report
         return ()
 
     # ---- status
 
-    def show(self, report: AnyReport) -> S:
+    def reported(self, reason: StrEnum, message: str = "", cause: StrEnum | None = None) -> SetReport:
+        """A report in the words of the kind."""
+        return self.words(reason=reason, message=message, cause=cause)
+
+    def show(self, report: SetReport) -> S:
         """The status with the report of the pass."""
         now = self.engine.clock.now()
         return set_status.with_report(self.status, self.draft, report, self.subject.metadata.generation, now)
 
-    def answer(self, after: Next[S], report: AnyReport) -> Next[S]:
+    def answer(self, after: Next[S], report: SetReport) -> Next[S]:
         """The answer of a pass with this report."""
         return replace(after, status=self.show(report), severity=report.severity)
 
@@ -340,9 +343,9 @@ class SetPass(ABC, Generic[K, S]):
         """The finalizers of others on the subject. Nothing is deleted while one holds it."""
         return ", ".join(name for name in self.subject.metadata.finalizers if name != self.engine.finalizer)
 
-    def blocked(self, report: AnyReport) -> Next[S]:
+    def blocked(self, why: str, cause: StrEnum) -> Next[S]:
         """The answer if something must go before the objects may."""
-        return self.answer(Next.after(self._patience()), report)
+        return self.answer(Next.after(self._patience()), self.reported(SetReason.DeletionBlocked, why, cause))
 
     async def _is_of_the_present(self) -> bool:
         """Whether what is to be deleted is there at all. Objects are ours by the name of their owner, so one that is

@@ -21,7 +21,7 @@ import msgspec
 from stellwerk.apply.set.model import inventory_codec
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.delivery.sets.inventory_status import InventoryStatus
-from stellwerk.delivery.sets.pass_report import AnyReport
+from stellwerk.delivery.sets.pass_report import SetReport
 from stellwerk.kube.types.object_meta import kubernetes_time
 
 S = TypeVar("S", bound=InventoryStatus)
@@ -68,7 +68,7 @@ def start_deletion(status: S) -> S:
     return msgspec.structs.replace(status, processing_digest="", processing_since=None)
 
 
-def with_report(before: S, status: S, report: AnyReport, generation: int, now: datetime) -> S:
+def with_report(before: S, status: S, report: SetReport, generation: int, now: datetime) -> S:
     """The status with the report of the pass, written at `now`; `before` if nothing but times differs from it."""
     shown = report.shown_on(status, generation=generation, now=now)
     unchanged = msgspec.structs.replace(

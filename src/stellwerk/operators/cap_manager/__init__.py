@@ -6,7 +6,6 @@ api           the kind and every name that others rely on; settings: what an adm
 rights        what the manager may do; installation: what a cluster needs before it starts
 reasons       the reasons of the condition Ready; errors: failures with their causes
 image         the parts of an image reference
-status_report the report of a pass, as the status shows it
 capoperator   from a CAPOperator to the chart's values, and from there to objects
 insight       what `why`, `tree`, `diff` and `explain` ask
 """

@@ -11,7 +11,7 @@ from stellwerk.delivery.sets.cluster_identity import ClusterIdentity
 from stellwerk.delivery.sets.served_apis import ServedApis
 from stellwerk.delivery.sets.set_pass import SetEngine
 from stellwerk.delivery.watched_objects import OwnedObjects
-from stellwerk.operators.cap_manager import rights, status_report
+from stellwerk.operators.cap_manager import rights
 from stellwerk.operators.cap_manager.api import (
     CONTROLLER,
     FINALIZER,
@@ -24,6 +24,7 @@ from stellwerk.operators.cap_manager.capoperator import chart as charts
 from stellwerk.operators.cap_manager.capoperator.chart import Chart, UnusableChart
 from stellwerk.operators.cap_manager.capoperator.installer import RENDERED_SECONDS, Installer
 from stellwerk.operators.cap_manager.capoperator.reconcile import CapOperatorMemo, CapOperatorReconciler
+from stellwerk.operators.cap_manager.reasons import PassReport
 from stellwerk.operators.cap_manager.settings import Settings
 from stellwerk.operators.cap_manager.watches import Watches, watches
 from stellwerk.render.binary import renderer_path
@@ -101,7 +102,7 @@ def install(
         checkpoints=checkpoints,
         memos=reconciler.memos,
         recorder=recorder,
-        explain_unreadable=status_report.unreadable,
+        explain_unreadable=PassReport.unreadable,
         metrics=manager.metrics,
         clock=clock,
     )

@@ -7,8 +7,10 @@ pass came; `Reconciling` or `Stalled` carry the cause, a word of ours.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import ClassVar
 
 from stellwerk.delivery.sets.inventory_status import State
+from stellwerk.delivery.sets.pass_report import SetReport
 from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts
 
 
@@ -87,3 +89,9 @@ FACTS: dict[Reason | Cause, ReasonFacts[State]] = {
     Cause.ObjectUnreadable: ReasonFacts(State.Error, only_user_can_fix=True),
     Cause.UnexpectedError: ReasonFacts(State.Error),
 }
+
+
+class PassReport(SetReport):
+    """What a pass reports."""
+
+    facts: ClassVar = FACTS

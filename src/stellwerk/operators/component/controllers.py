@@ -14,7 +14,6 @@ from stellwerk.delivery.rendering import add_renderer
 from stellwerk.delivery.server_addresses import Addresses
 from stellwerk.delivery.sets.cluster_identity import ClusterIdentity
 from stellwerk.delivery.sets.set_pass import SetEngine
-from stellwerk.operators.component import status_report
 from stellwerk.operators.component.api import CONTROLLER, FINALIZER, LEASE_NAME, RECONCILER, Component
 from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.component.component_pass import ComponentMemo, Services
@@ -32,6 +31,7 @@ from stellwerk.operators.component.sources import blueprints
 from stellwerk.operators.component.sources.artifacts import Artifacts
 from stellwerk.operators.component.sources.blueprints import BlueprintReconciler, BlueprintStore
 from stellwerk.operators.component.sources.http_repositories import Poller
+from stellwerk.operators.component.status_report import PassReport
 from stellwerk.operators.component.targets.privileges import PrivilegeCheck
 from stellwerk.operators.component.targets.seal_key import SealKey
 from stellwerk.operators.component.targets.targets import Targets
@@ -147,7 +147,7 @@ def install(
         workers=settings.max_concurrent_reconciles,
         tenant_of=lambda key: key.namespace,
         recorder=events,
-        explain_unreadable=status_report.unreadable,
+        explain_unreadable=PassReport.unreadable,
         metrics=manager.metrics,
         clock=manager.clock,
     )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from stellwerk.delivery.sets import pass_report
 from stellwerk.delivery.sets.inventory_status import State
-from stellwerk.kube.types.model import JsonObject, Unreadable
+from stellwerk.delivery.sets.pass_report import SetReport
 from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.reasons import FACTS, Cause, Reason
 from stellwerk.runtime import conditions
@@ -15,26 +13,10 @@ from stellwerk.runtime.conditions import READY, RECONCILING, STALLED
 from stellwerk.runtime.reconciler import Severity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassReport(pass_report.PassReport[Reason, Cause]):
+class PassReport(SetReport):
     """What a pass reports. A Timeout may be Pending."""
 
     facts: ClassVar = FACTS
-
-    @property
-    def is_paused(self) -> bool:
-        """A suspension is the user's own decision."""
-        return self.reason is Reason.Suspended
-
-
-def report_unreadable(why: str) -> PassReport:
-    """The report about a Component that cannot be read."""
-    return PassReport(reason=Reason.Error, message=f"object cannot be read: {why}", cause=Cause.ObjectUnreadable)
-
-
-def unreadable(obj: Unreadable) -> JsonObject:
-    """The fields of the status that report a Component that cannot be read. Equal for an equal cause."""
-    return report_unreadable(obj.why).unreadable(obj)
 
 
 def reason_of(status: ComponentStatus) -> Reason | Cause | None:

@@ -17,7 +17,7 @@ from stellwerk.apply.set.model import inventory_codec
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.plan.inventory_update import newcomers
 from stellwerk.delivery.sets.inventory_status import State
-from stellwerk.delivery.sets.pass_report import AnyReport, SetCause, SetReason
+from stellwerk.delivery.sets.pass_report import SetReason
 from stellwerk.delivery.sets.set_pass import SetEngine, SetMemory, SetPass, SetWork
 from stellwerk.delivery.watched_objects import Unwatchable
 from stellwerk.kube.types.errors import ApiError
@@ -30,8 +30,7 @@ from stellwerk.operators.cap_manager.capoperator.installer import Installer, Pre
 from stellwerk.operators.cap_manager.capoperator.observe import GatewayMemory
 from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget
 from stellwerk.operators.cap_manager.errors import CapOperatorFailed, EndedUnexpectedly, failure_of, writes_failed
-from stellwerk.operators.cap_manager.reasons import CapOperatorEvent, Cause, Reason
-from stellwerk.operators.cap_manager.status_report import PassReport
+from stellwerk.operators.cap_manager.reasons import CapOperatorEvent, Cause, PassReport
 from stellwerk.operators.cap_manager.watches import Watches
 from stellwerk.render.errors import RenderError
 from stellwerk.runtime import conditions
@@ -83,6 +82,7 @@ class CapOperatorPass(SetPass[CAPOperator, CAPOperatorStatus]):
 
     services: CapOperatorReconciler
     memo: CapOperatorMemo
+    words = PassReport
 
     async def run(self) -> Answer:
         """Bring the installation as far as possible now. Raises CapOperatorFailed."""
@@ -95,7 +95,7 @@ class CapOperatorPass(SetPass[CAPOperator, CAPOperatorStatus]):
         """The status that reports a failure, on top of what the pass has come to."""
         if not isinstance(failure, CapOperatorFailed):
             failure = EndedUnexpectedly(str(failure))
-        return self.show(PassReport(reason=Reason.Error, message=str(failure), cause=failure.cause))
+        return self.show(self.reported(SetReason.Error, str(failure), failure.cause))
 
     async def _apply(self) -> Answer:
         services = self.services
@@ -129,20 +129,18 @@ class CapOperatorPass(SetPass[CAPOperator, CAPOperatorStatus]):
         """See `SetPass`. An installation stays as long as CAP objects need it, also new ones."""
         plan.check_inventory(self.subject)
         if others := self.foreign_finalizers():
-            return self._blocked(f"finalizers of others are on it: {others}", Cause.ForeignFinalizers)
+            return self.blocked(f"deletion blocked: finalizers of others are on it: {others}", Cause.ForeignFinalizers)
         known = inventory_codec.read(self.status.inventory)
         if self.subject.retains_objects:
             known = resources.retained(known)
         if users := await self.services.installer.users(self.subject, known):
-            return self._blocked(
-                f"CAP objects exist: {conditions.first_of(users, most=3, separator='; ')}. Have their owners delete "
-                "them, CAPApplications first: kubectl get capapplications -A",
+            shown = conditions.first_of(users, most=3, separator="; ")
+            return self.blocked(
+                f"deletion blocked: CAP objects exist: {shown}. Have their owners delete them, CAPApplications first: "
+                "kubectl get capapplications -A",
                 Cause.CapObjectsExist,
             )
         return await self.services.installer.work_of_deletion(self.subject, known)
-
-    def _blocked(self, why: str, cause: Cause) -> Answer:
-        return self.blocked(PassReport(reason=Reason.DeletionBlocked, message=f"deletion blocked: {why}", cause=cause))
 
     # ---- what else `SetPass` asks for
 
@@ -163,10 +161,6 @@ class CapOperatorPass(SetPass[CAPOperator, CAPOperatorStatus]):
         kept = self.memo.gateway.seconds_left(now) or math.inf
         doubted = apis.doubted_until - now if now < apis.doubted_until else math.inf
         return min(REQUEUE_SECONDS, kept, doubted)
-
-    def reported(self, reason: SetReason, message: str = "", cause: SetCause | None = None) -> AnyReport:
-        """See `SetPass`."""
-        return PassReport(reason=Reason(reason), message=message, cause=Cause(cause) if cause is not None else None)
 
     def refused(self, progress: SetProgress) -> CapOperatorFailed:
         """See `SetPass`."""

@@ -23,7 +23,7 @@ from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.delivery.server_addresses import Addresses
 from stellwerk.delivery.sets import set_status
 from stellwerk.delivery.sets.inventory_status import State
-from stellwerk.delivery.sets.pass_report import AnyReport, SetCause, SetReason
+from stellwerk.delivery.sets.pass_report import SetReason, SetReport
 from stellwerk.delivery.sets.set_pass import SetEngine, SetMemory, SetPass, SetWork
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
@@ -111,6 +111,7 @@ class ComponentPass(SetPass[Component, ComponentStatus]):
     """Of the content that is worked on."""
     deletes_as: str = ""
     """The recorded identity that a deletion acts as; empty if the account of the spec counts."""
+    words = PassReport
 
     @property
     def component(self) -> Component:
@@ -131,7 +132,7 @@ class ComponentPass(SetPass[Component, ComponentStatus]):
         if self.component.spec.suspend:
             why = self.component.metadata.annotations.get(SUSPEND_REASON_ANNOTATION, "")
             message = f"suspended: {why}" if why else ""
-            return Next.done(self.show(PassReport(reason=Reason.Suspended, message=message)))
+            return Next.done(self.show(self.reported(Reason.Suspended, message)))
         return await self._apply()
 
     def is_late(self, now: datetime) -> bool:
@@ -299,7 +300,7 @@ class ComponentPass(SetPass[Component, ComponentStatus]):
         if blocked := self._held_by_others():
             return blocked
         if obstacle := await services.deployer.obstacle(component, target):
-            return self._blocked(f"deletion blocked: {obstacle}", Cause.TypesInUse)
+            return self.blocked(f"deletion blocked: {obstacle}", Cause.TypesInUse)
         witness = None if target.is_remote else self.engine.client
         return replace(
             await services.deployer.work_of_deletion(component, target),
@@ -367,14 +368,11 @@ class ComponentPass(SetPass[Component, ComponentStatus]):
         cross_namespace = not self.services.settings.no_cross_namespace_refs
         dependencies.check_deletion(self.component, self.services.graph, cross_namespace=cross_namespace)
 
-    def _blocked(self, why: str, cause: Cause) -> Answer:
-        return self.blocked(PassReport(reason=Reason.DeletionBlocked, message=why, cause=cause))
-
     def _held_by_others(self) -> Answer | None:
         """The answer where another client has put a finalizer on the Component."""
         if not (others := self.foreign_finalizers()):
             return None
-        return self._blocked(f"deletion blocked by finalizers of others: {others}", Cause.ForeignFinalizers)
+        return self.blocked(f"deletion blocked by finalizers of others: {others}", Cause.ForeignFinalizers)
 
     # ---- both
 
@@ -435,11 +433,7 @@ class ComponentPass(SetPass[Component, ComponentStatus]):
         """See `SetPass`."""
         return status_plan.polling_pause(elapsed_seconds)
 
-    def reported(self, reason: SetReason, message: str = "", cause: SetCause | None = None) -> AnyReport:
-        """See `SetPass`."""
-        return PassReport(reason=Reason(reason), message=message, cause=Cause(cause) if cause is not None else None)
-
-    def show(self, report: AnyReport) -> ComponentStatus:
+    def show(self, report: SetReport) -> ComponentStatus:
         """See `SetPass`."""
         return status_plan.with_report(self.component, self.draft, report, self.engine.clock.now())
 
@@ -468,7 +462,7 @@ class ComponentPass(SetPass[Component, ComponentStatus]):
         """See `SetPass`."""
         return self.services.reports.with_events(self.component, self.memo.reported, answer, progress)
 
-    def first_wait(self, report: AnyReport) -> Iterable[Notice]:
+    def first_wait(self, report: SetReport) -> Iterable[Notice]:
         """See `SetPass`."""
         return observers.first_wait(self.component, report)
 

@@ -28,7 +28,7 @@ from stellwerk.apply.set.plan.actions import Create, Update
 from stellwerk.apply.set.plan.plan_input import Proof
 from stellwerk.delivery import reconcile_request
 from stellwerk.delivery.sets import set_status
-from stellwerk.delivery.sets.pass_report import AnyReport
+from stellwerk.delivery.sets.pass_report import SetReport
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ComponentSpec
@@ -314,7 +314,7 @@ def finished(component: Component, status: ComponentStatus, now: datetime) -> Co
     return set_status.finished(shown, component.metadata.generation, now)
 
 
-def with_report(component: Component, status: ComponentStatus, report: AnyReport, now: datetime) -> ComponentStatus:
+def with_report(component: Component, status: ComponentStatus, report: SetReport, now: datetime) -> ComponentStatus:
     """The status with the report of the pass, written at `now`; the present one where nothing else differs."""
     before, generation = component.status, component.metadata.generation
     if not before.applied_as:  # a calm Component of an earlier version costs no write

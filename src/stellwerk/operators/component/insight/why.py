@@ -35,7 +35,7 @@ from stellwerk.operators.component.insight import remedies
 from stellwerk.operators.component.insight.help_topics import CATALOGUE
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.sources import sources
-from stellwerk.operators.component.status_report import reason_of, report_unreadable
+from stellwerk.operators.component.status_report import PassReport, reason_of
 from stellwerk.runtime import conditions
 from stellwerk.runtime.conditions import READY
 from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding, root_causes
@@ -184,7 +184,7 @@ async def _dependencies(
 def _unreadable(key: ObjectKey, why: str, now: datetime) -> Component:
     """A Component as it would report itself that it cannot be read."""
     metadata = ObjectMeta(name=key.name, namespace=key.namespace)
-    return Component(metadata=metadata, status=report_unreadable(why).shown_on(NEW, generation=0, now=now))
+    return Component(metadata=metadata, status=PassReport.of_unreadable(why).shown_on(NEW, generation=0, now=now))
 
 
 async def _source(reader: ClusterReader, component: Component) -> Unstructured | None:

@@ -11,7 +11,7 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.plan.actions import Create, Remove, RemoveFinalizer, Update
-from stellwerk.delivery.sets.pass_report import AnyReport
+from stellwerk.delivery.sets.pass_report import SetReport
 from stellwerk.delivery.sets.set_reports import listed
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, Unreadable
@@ -305,7 +305,7 @@ def _failed(failure: WriteFailure) -> Notice:
     return Notice(reason, f"Error {verb} object: {failure.cause}", Severity.WARNING)
 
 
-def first_wait(component: Component, report: AnyReport) -> Iterator[Notice]:
+def first_wait(component: Component, report: SetReport) -> Iterator[Notice]:
     """What is waited for, reported once: the state Processing was shown before, and no Event reported it."""
     ready = conditions.find(component.status.conditions, READY)
     if component.status.processing_since is None and ready is not None and ready.reason == report.reason.value:
