@@ -20,7 +20,6 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import DIGEST_ANNOTATION, FINALIZER, OWNER_ID, RECONCILER, Component
-from stellwerk.operators.component.references import digests
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers.artifacts import Published
@@ -64,7 +63,7 @@ async def left_by_the_original(client: Client, given: Given, artifact: Published
     """Objects and Component as the original leaves them when all is Ready."""
     home = await client.get(metadata_of(Namespace), "kube-system")
     created = await given.component()
-    owner = digests.owner_id(home.metadata.uid, created.key)
+    owner = f"{home.metadata.uid}/{created.key}"
     for body, view in ((CONFIG, unstructured(ConfigMap.resource)), (WEB, unstructured(Deployment.resource))):
         name = str(body["metadata"]["name"])  # type: ignore[index, call-overload]  # ours
         marks: JsonObject = {

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stellwerk.apply.set.model.owner import hash_of
-from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.component.api import BlueprintSpec, Component
 from stellwerk.operators.component.api_spec import ComponentSpec
@@ -90,7 +89,3 @@ def test_a_blueprint_is_known_by_its_files() -> None:
     assert digests.of_blueprint(BlueprintSpec(files={"b": "2", "a": "1"})) == digests.of_bytes(
         b'[{"files":{"a":"1","b":"2"}}]'
     )
-
-
-def test_an_owner_is_named_by_cluster_namespace_and_name() -> None:
-    assert digests.owner_id("c-1", ObjectKey("shop", "web")) == "c-1/shop/web"

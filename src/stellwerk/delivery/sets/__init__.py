@@ -8,6 +8,7 @@ workload_causes    why a workload of a set is not ready
 holds              what an object waits for without an end of its own
 unsettled_objects  the objects that a set waits for, as a user of `why` sees them
 served_apis        what a cluster serves, as templates see it, and whether that may have changed
+inventory_kinship  which objects belong to such a kind, and to which one an object belongs
 cluster_identity   the uid of a cluster, which is a part of the owner's id on each object
 inventory_status   the fields that the statuses of such kinds share
 pass_report        what a pass reports: the state and the conditions that follow from a reason

@@ -84,6 +84,23 @@ def prepared(
     return wanted
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for all objects of a set with an inventory. `namespace`: as of `prepared`."""
+
+    namespace: str
+    owner: Owner
+    policies: Policies
+
+    def desired(
+        self, documents: Sequence[Document], served: Mapping[GroupVersionKind, Resource], digest: str
+    ) -> tuple[DesiredObject, ...]:
+        """The documents as objects that are ready to be applied. Raises InvalidSet."""
+        return prepared(
+            documents, served, namespace=self.namespace, owner=self.owner, policies=self.policies, set_digest=digest
+        )
+
+
 def promised(documents: Iterable[Document]) -> set[tuple[str, str]]:
     """The groups and versions that APIServices among the documents bring."""
     services = [document.body.get("spec") for document in documents if _kind(document.body) == API_SERVICE]

@@ -22,6 +22,7 @@ from functools import lru_cache
 import msgspec
 
 from stellwerk.apply.objects import json_edit
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import ObjectMeta, OwnerReference
 
@@ -100,6 +101,11 @@ class Owner(Ownership):
     """`<uid of the cluster>/<namespace>/<name>`."""
     former: frozenset[str] = frozenset()
     """The labels of owners that do not exist any more: what they have left behind has no owner."""
+
+    @classmethod
+    def of(cls, prefix: str, cluster_uid: str, key: ObjectKey) -> Owner:
+        """The owner for an object with an inventory. `cluster_uid`: of the object's cluster, wherever the set goes."""
+        return cls(prefix, f"{cluster_uid}/{key}")
 
     @property
     def evidence(self) -> Evidence:

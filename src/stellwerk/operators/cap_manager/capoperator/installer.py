@@ -64,10 +64,6 @@ class Installer:
     cluster_uid: Callable[[], Awaitable[str]]
     clock: Clock
 
-    async def owner(self, key: ObjectKey) -> Owner:
-        """The owner of a CAPOperator's objects. Raises ApiError."""
-        return resources.owner_of(key, await self.cluster_uid())
-
     async def prepared(
         self, capoperator: CAPOperator, status: CAPOperatorStatus, content: Content, former: PreparedSet | None
     ) -> PreparedSet:
@@ -83,8 +79,8 @@ class Installer:
         rendered = await self.renderer.render(asked, partial(answer, self.client))
         documents = await documents_of(capoperator, rendered, self.client)
         served = await discover.served(documents, self.client.mapper)
-        owner = await self.owner(capoperator.key)
-        return PreparedSet(made_of, now, resources.desired(documents, served, capoperator, owner))
+        terms = resources.terms(capoperator.key, await self.cluster_uid())
+        return PreparedSet(made_of, now, terms.desired(documents, served, capoperator.status.processing_digest))
 
     def _is_valid(self, former: PreparedSet, now: float) -> bool:
         """Whether the cluster serves what it served then: while that is doubted, every pass renders again."""
@@ -99,11 +95,12 @@ class Installer:
 
     async def work_of_deletion(self, capoperator: CAPOperator, known: Inventory) -> SetWork:
         """The objects as a pass deletes them; none while users have CAP objects, also new ones. Raises ApiError."""
+        terms = resources.terms(capoperator.key, await self.cluster_uid())
         return SetWork(
             client=self.client,
             owned=self.owned,
-            owner=await self.owner(capoperator.key),
-            policies=resources.POLICIES,
+            owner=terms.owner,
+            policies=terms.policies,
             options=ApplyOptions(repairs_drift=True),
             known=known,
             only_unused=True,
@@ -111,7 +108,7 @@ class Installer:
 
     async def users(self, capoperator: CAPOperator, inventory: Inventory) -> list[str]:
         """The objects of users for which the installation must stay; empty where it may go. Raises ApiError."""
-        owner = await self.owner(capoperator.key)
+        owner = resources.terms(capoperator.key, await self.cluster_uid()).owner
         usage = CrdUsage(self.client, owner, self.clock.now())
         if not (obstacle := await usage.obstacle(inventory)):
             return []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from stellwerk.api.apps import Deployment
 from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.manifests import Document
-from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
+from stellwerk.apply.set.model.desired_set import Terms
 from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import (
@@ -18,10 +18,10 @@ from stellwerk.apply.set.model.policy import (
     Policies,
     UpdatePolicy,
 )
-from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.kube.yaml import Origin
-from stellwerk.operators.cap_manager.api import DELETE_POLICY_ANNOTATION, MANAGER, CAPOperator
+from stellwerk.operators.cap_manager.api import DELETE_POLICY_ANNOTATION, MANAGER
 from stellwerk.render.request.request import Rendered
 
 POLICIES = Policies(
@@ -34,9 +34,9 @@ applies, so that what other clients add (labels, a restart of pods, a certificat
 those of the CAPOperator and of Istio; the manager needs no right to create others."""
 
 
-def owner_of(key: ObjectKey, cluster_uid: str) -> Owner:
-    """The owner of a CAPOperator's objects, spelled as the original does."""
-    return Owner(MANAGER, f"{cluster_uid}/{key.namespace}/{key.name}")
+def terms(capoperator: ObjectKey, cluster_uid: str) -> Terms:
+    """What holds for all objects of a CAPOperator."""
+    return Terms(capoperator.namespace, Owner.of(MANAGER, cluster_uid, capoperator), POLICIES)
 
 
 def documents(rendered: Rendered, *, retains: bool) -> list[Document]:
@@ -145,20 +145,6 @@ def _is_deployment(body: JsonObject) -> bool:
 def _key(document: Document, namespace: str) -> ObjectKey:
     name, own = dig(document.body, "metadata", "name"), dig(document.body, "metadata", "namespace")
     return ObjectKey(str(own or namespace), str(name or ""))
-
-
-def desired(
-    found: Sequence[Document], served: Mapping[GroupVersionKind, Resource], capoperator: CAPOperator, owner: Owner
-) -> tuple[DesiredObject, ...]:
-    """The objects as they are applied. Raises InvalidSet."""
-    return prepared(
-        found,
-        served,
-        namespace=capoperator.metadata.namespace,
-        owner=owner,
-        policies=POLICIES,
-        set_digest=capoperator.status.processing_digest,
-    )
 
 
 def keeping_certificate(inventory: Inventory, capoperator: ObjectKey) -> Inventory:

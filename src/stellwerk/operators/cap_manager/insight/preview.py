@@ -7,12 +7,13 @@ from pathlib import Path
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.coordination import Lease
-from stellwerk.api.core import ConfigMap, Namespace, Pod, Service
+from stellwerk.api.core import ConfigMap, Pod, Service
 from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.objects import discover
 from stellwerk.apply.set.model import inventory_codec
 from stellwerk.delivery import deployed_process
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
+from stellwerk.delivery.sets.cluster_identity import ClusterIdentity
 from stellwerk.delivery.template_lookup import answer
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden
@@ -49,13 +50,9 @@ class CapOperatorPreviewer:
             asked = request_of(subject, status, content, chart, await facts_of(request.client))
             rendered = await request.renderer.render(asked, partial(answer, request.client))
             documents = await documents_of(subject, rendered, request.client)
-            home = await request.client.get(metadata_of(Namespace), "kube-system")
-            members = resources.desired(
-                documents,
-                await discover.served(documents, request.client.mapper),
-                subject,
-                resources.owner_of(subject.key, home.metadata.uid),
-            )
+            terms = resources.terms(subject.key, await ClusterIdentity(request.client)())
+            served = await discover.served(documents, request.client.mapper)
+            members = terms.desired(documents, served, subject.status.processing_digest)
         except (CapOperatorFailed, RenderError, ApplyError) as error:
             raise PreviewFailed(str(error)) from None
         return Preview(

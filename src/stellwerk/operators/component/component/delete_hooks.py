@@ -22,7 +22,7 @@ from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.manifests import Document, Origin
 from stellwerk.apply.set.model import delete_hooks
 from stellwerk.apply.set.model.delete_hooks import Hook, Moment
-from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.desired_set import DesiredObject, Terms
 from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.model.policy import DeletePolicy
 from stellwerk.apply.set.plan import plan_delete_hooks
@@ -34,7 +34,6 @@ from stellwerk.kube.types.model import dig, metadata_of
 from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, RECONCILER, Component
 from stellwerk.operators.component.api_spec import ComponentSpec, DeleteHooks
 from stellwerk.operators.component.component import status_plan
-from stellwerk.operators.component.component.status_plan import Terms
 from stellwerk.operators.component.errors import HooksMissing, HooksNotSealed, without_hooks
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.targets import tenancy

@@ -18,7 +18,7 @@ from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.desired import kinds_of
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.model import inventory_codec
-from stellwerk.apply.set.model.desired_set import DesiredObject, promised, remembered
+from stellwerk.apply.set.model.desired_set import DesiredObject, Terms, promised, remembered
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
@@ -35,9 +35,7 @@ from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus
 from stellwerk.operators.component.component import delete_hooks, set_checks, status_plan
 from stellwerk.operators.component.component.delete_hooks import Trust
-from stellwerk.operators.component.component.status_plan import Terms
 from stellwerk.operators.component.errors import HooksMissing
-from stellwerk.operators.component.references import digests
 from stellwerk.operators.component.references.inputs import Inputs
 from stellwerk.operators.component.references.references import Resolved
 from stellwerk.operators.component.targets import tenancy
@@ -249,7 +247,7 @@ class Deployer:
         """The owner of a Component's objects; the same for every Component of its name."""
         owner = self._owners.get(component.key)
         if owner is None:
-            owner = Owner(RECONCILER, digests.owner_id(await self.cluster_uid(), component.key))
+            owner = Owner.of(RECONCILER, await self.cluster_uid(), component.key)
             self._owners[component.key] = owner
             self.owners[owner.label_value] = component.key
         return owner

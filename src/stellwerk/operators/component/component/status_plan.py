@@ -10,7 +10,7 @@ What all kinds with an inventory have is in `delivery.sets.set_status`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -18,18 +18,14 @@ from typing import TypeVar
 
 import msgspec
 
-from stellwerk.apply.objects.manifests import Document
 from stellwerk.apply.set.model import inventory_codec, policy
-from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import Inventory, Phase
-from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.plan.actions import Create, Update
 from stellwerk.apply.set.plan.plan_input import Proof
 from stellwerk.delivery import reconcile_request
 from stellwerk.delivery.sets import set_status
 from stellwerk.delivery.sets.pass_report import SetReport
-from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ComponentSpec
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, SourceStatus
@@ -95,23 +91,6 @@ def policies_of_deletion(spec: ComponentSpec) -> policy.Policies:
     It raises nothing, because an invalid spec must not prevent a deletion.
     """
     return policy.Policies(managed_types=_managed_types(spec))
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What holds for all objects of a Component."""
-
-    namespace: str
-    owner: Owner
-    policies: policy.Policies
-
-    def desired(
-        self, documents: Sequence[Document], served: Mapping[GroupVersionKind, Resource], digest: str
-    ) -> tuple[DesiredObject, ...]:
-        """The documents as objects that are ready to be applied. Raises InvalidSet."""
-        return prepared(
-            documents, served, namespace=self.namespace, owner=self.owner, policies=self.policies, set_digest=digest
-        )
 
 
 def _managed_types(spec: ComponentSpec) -> tuple[policy.TypePattern, ...]:

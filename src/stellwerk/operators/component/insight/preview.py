@@ -20,24 +20,24 @@ from ipaddress import ip_network
 import msgspec
 
 from stellwerk.api import flux
-from stellwerk.api.core import ConfigMap, Namespace, Secret
+from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.manifests import Document
 from stellwerk.apply.set.model import inventory_codec
-from stellwerk.apply.set.model.desired_set import DesiredObject, promised, remembered
+from stellwerk.apply.set.model.desired_set import DesiredObject, Terms, promised, remembered
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
+from stellwerk.delivery.sets.cluster_identity import ClusterIdentity
 from stellwerk.delivery.template_lookup import answer
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import LoginFailed
-from stellwerk.kube.types.model import JsonValue, View, metadata_of
+from stellwerk.kube.types.model import JsonValue, View
 from stellwerk.operators.component.api import RECONCILER, Blueprint, Component
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.component import delete_hooks, status_plan
 from stellwerk.operators.component.component.deployment import DeploymentContent, request_of
-from stellwerk.operators.component.component.status_plan import Terms
 from stellwerk.operators.component.errors import ComponentFailed, SourceNotReady
 from stellwerk.operators.component.references import digests, referenced_data, references
 from stellwerk.operators.component.references.inputs import layers_of
@@ -126,8 +126,7 @@ class ComponentPreviewInput:
         """The objects as they would be applied. Raises InvalidSet, ApiError."""
         assert self.client is not None
         documents, _ = delete_hooks.documents_of(component, rendered)
-        home = await self.client.get(metadata_of(Namespace), "kube-system")
-        owner = Owner(RECONCILER, digests.owner_id(home.metadata.uid, component.key))
+        owner = Owner.of(RECONCILER, await ClusterIdentity(self.client)(), component.key)
         served = await discover.served(documents, (self.target or self.client).mapper, promised(documents))
         terms = Terms(component.target.namespace, owner, status_plan.policies(component.spec))
         resources = remembered(documents, served, lambda: inventory_codec.read(component.status.inventory))

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonValue
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.component.api import BlueprintSpec, Component
@@ -88,12 +87,3 @@ def of_blueprint(spec: BlueprintSpec) -> str:
     """The fingerprint of a Blueprint's content."""
     files: JsonValue = dict(spec.files)
     return of_values({"files": files} if files else {})
-
-
-# ---- of an owner
-
-
-def owner_id(cluster_uid: str, key: ObjectKey) -> str:
-    """Who owns the objects of a Component, in clear. `cluster_uid`: the uid of the kube-system namespace of the
-    operator's own cluster, wherever the objects go."""
-    return f"{cluster_uid}/{key.namespace}/{key.name}"
