@@ -11,38 +11,41 @@ from typing import ClassVar
 
 from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.delivery.sets.pass_report import SetReport
-from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts
+from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts, TabledReason, facts_of, only_user
 
 
-class Reason(StrEnum):
+class Reason(TabledReason):
     """Why a CAPOperator is in its state: the reason of its condition Ready."""
 
-    FirstSeen = "FirstSeen"
-    Restarting = "Restarting"
-    Processing = "Processing"
-    Ready = "Ready"
-    Error = "Error"
-    Timeout = "Timeout"
-    DeletionBlocked = "DeletionBlocked"
-    DeletionProcessing = "DeletionProcessing"
+    FirstSeen = "FirstSeen", ReasonFacts(State.Pending, "First seen")
+    Restarting = (
+        "Restarting",
+        ReasonFacts(State.Processing, "Restarting processing: the spec, the chart or the surroundings have changed"),
+    )
+    Processing = "Processing", ReasonFacts(State.Processing, "Waiting for dependent resources to become ready")
+    Ready = "Ready", ReasonFacts(State.Ready, "Dependent resources successfully reconciled")
+    Error = "Error", ReasonFacts(State.Error)
+    Timeout = "Timeout", only_user(State.Error, "Timed out waiting for dependent resources to become ready")
+    DeletionBlocked = "DeletionBlocked", only_user(State.DeletionPending)
+    DeletionProcessing = "DeletionProcessing", ReasonFacts(State.Deleting, "Deleting dependent resources")
 
 
-class Cause(StrEnum):
+class Cause(TabledReason):
     """What is missing or wrong: the reason of Reconciling or Stalled."""
 
-    ObjectsNotReady = "ObjectsNotReady"
-    AnotherCapOperator = "AnotherCapOperator"
-    ClusterDomainUnknown = "ClusterDomainUnknown"
-    InvalidSpec = "InvalidSpec"
-    ImageUnknown = "ImageUnknown"
-    RenderingFailed = "RenderingFailed"
-    InvalidObjects = "InvalidObjects"
-    InvalidInventory = "InvalidInventory"
-    ApplyFailed = "ApplyFailed"
-    CapObjectsExist = "CapObjectsExist"
-    ForeignFinalizers = "ForeignFinalizers"
-    ObjectUnreadable = "ObjectUnreadable"
-    UnexpectedError = "UnexpectedError"
+    ObjectsNotReady = "ObjectsNotReady", ReasonFacts(State.Processing)
+    AnotherCapOperator = "AnotherCapOperator", only_user(State.Error)
+    ClusterDomainUnknown = "ClusterDomainUnknown", only_user(State.Error)
+    InvalidSpec = "InvalidSpec", only_user(State.Error)
+    ImageUnknown = "ImageUnknown", only_user(State.Error)
+    RenderingFailed = "RenderingFailed", only_user(State.Error)
+    InvalidObjects = "InvalidObjects", only_user(State.Error)
+    InvalidInventory = "InvalidInventory", only_user(State.Error)
+    ApplyFailed = "ApplyFailed", ReasonFacts(State.Error)
+    CapObjectsExist = "CapObjectsExist", only_user(State.DeletionPending)
+    ForeignFinalizers = "ForeignFinalizers", only_user(State.DeletionPending)
+    ObjectUnreadable = "ObjectUnreadable", only_user(State.Error)
+    UnexpectedError = "UnexpectedError", ReasonFacts(State.Error)
 
 
 class CapOperatorEvent(StrEnum):
@@ -62,33 +65,7 @@ TURNS = {
 }
 """Who has to act next, in one sentence."""
 
-FACTS: dict[Reason | Cause, ReasonFacts[State]] = {
-    Reason.FirstSeen: ReasonFacts(State.Pending, "First seen"),
-    Reason.Restarting: ReasonFacts(
-        State.Processing, "Restarting processing: the spec, the chart or the surroundings have changed"
-    ),
-    Reason.Processing: ReasonFacts(State.Processing, "Waiting for dependent resources to become ready"),
-    Reason.Ready: ReasonFacts(State.Ready, "Dependent resources successfully reconciled"),
-    Reason.Error: ReasonFacts(State.Error),
-    Reason.Timeout: ReasonFacts(
-        State.Error, "Timed out waiting for dependent resources to become ready", only_user_can_fix=True
-    ),
-    Reason.DeletionBlocked: ReasonFacts(State.DeletionPending, only_user_can_fix=True),
-    Reason.DeletionProcessing: ReasonFacts(State.Deleting, "Deleting dependent resources"),
-    Cause.ObjectsNotReady: ReasonFacts(State.Processing),
-    Cause.AnotherCapOperator: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.ClusterDomainUnknown: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.InvalidSpec: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.ImageUnknown: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.RenderingFailed: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.InvalidObjects: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.InvalidInventory: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.ApplyFailed: ReasonFacts(State.Error),
-    Cause.CapObjectsExist: ReasonFacts(State.DeletionPending, only_user_can_fix=True),
-    Cause.ForeignFinalizers: ReasonFacts(State.DeletionPending, only_user_can_fix=True),
-    Cause.ObjectUnreadable: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.UnexpectedError: ReasonFacts(State.Error),
-}
+FACTS: dict[Reason | Cause, ReasonFacts[State]] = {**facts_of(Reason), **facts_of(Cause)}
 
 
 class PassReport(SetReport):

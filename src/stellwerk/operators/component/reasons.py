@@ -7,10 +7,8 @@ conditions `Reconciling` and `Stalled`, which the original does not have. `stell
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from stellwerk.delivery.sets.inventory_status import State
-from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts
+from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts, TabledReason, facts_of, only_user
 
 OBJECTS_NOT_WATCHED = "ObjectsNotWatched"
 """Of the Event about objects that are read one by one, because rights to list and watch are missing."""
@@ -20,58 +18,63 @@ CHART_WARNING = "ChartWarning"
 """Of the Event about what Helm passes over in silence in a chart."""
 
 
-class Reason(StrEnum):
+class Reason(TabledReason):
     """Why a Component is in its state: the reason of its condition Ready."""
 
-    FirstSeen = "FirstSeen"
-    Retrying = "Retrying"
-    Restarting = "Restarting"
-    Processing = "Processing"
-    Ready = "Ready"
-    Error = "Error"
-    Timeout = "Timeout"
-    Suspended = "Suspended"
-    DeletionRetrying = "DeletionRetrying"
-    DeletionBlocked = "DeletionBlocked"
-    DeletionProcessing = "DeletionProcessing"
+    FirstSeen = "FirstSeen", ReasonFacts(State.Pending, "First seen")
+    Retrying = "Retrying", ReasonFacts(State.Pending)
+    Restarting = (
+        "Restarting",
+        ReasonFacts(
+            State.Processing, "Restarting processing: the component, its source or its references have changed"
+        ),
+    )
+    Processing = "Processing", ReasonFacts(State.Processing, "Waiting for dependent resources to become ready")
+    Ready = "Ready", ReasonFacts(State.Ready, "Dependent resources successfully reconciled")
+    Error = "Error", ReasonFacts(State.Error)
+    Timeout = "Timeout", only_user(State.Error, "Timed out waiting for dependent resources to become ready")
+    Suspended = "Suspended", only_user(State.Pending, "Reconciliation is suspended")
+    DeletionRetrying = "DeletionRetrying", ReasonFacts(State.DeletionPending)
+    DeletionBlocked = "DeletionBlocked", only_user(State.Deleting)
+    DeletionProcessing = "DeletionProcessing", ReasonFacts(State.Deleting, "Deleting dependent resources")
 
 
-class Cause(StrEnum):
+class Cause(TabledReason):
     """What is missing or wrong: the reason of Reconciling or Stalled."""
 
-    ObjectsNotReady = "ObjectsNotReady"
-    SourceNotReady = "SourceNotReady"
-    SourceUnusable = "SourceUnusable"
-    KindsUnknown = "KindsUnknown"
-    WaitingForPin = "WaitingForPin"
-    ReferenceNotFound = "ReferenceNotFound"
-    DependencyNotReady = "DependencyNotReady"
-    DependencyCycle = "DependencyCycle"
-    InvalidReadyExpression = "InvalidReadyExpression"
-    DependantsExist = "DependantsExist"
-    TypesInUse = "TypesInUse"
-    ForeignFinalizers = "ForeignFinalizers"
-    InvalidSpec = "InvalidSpec"
-    InvalidInventory = "InvalidInventory"
-    InputsTooLarge = "InputsTooLarge"
-    InvalidKubeConfig = "InvalidKubeConfig"
-    InvalidCredentials = "InvalidCredentials"
-    TargetClusterChanged = "TargetClusterChanged"
-    CrossNamespaceReference = "CrossNamespaceReference"
-    ServiceAccountRequired = "ServiceAccountRequired"
-    TargetNamespaceRefused = "TargetNamespaceRefused"
-    DeleteHooksNotSealed = "DeleteHooksNotSealed"
-    DeleteHooksMissing = "DeleteHooksMissing"
-    RenderingFailed = "RenderingFailed"
-    InvalidObjects = "InvalidObjects"
-    ApplyFailed = "ApplyFailed"
-    ClusterUnreachable = "ClusterUnreachable"
-    ServerBusy = "ServerBusy"
-    TargetClusterTooLarge = "TargetClusterTooLarge"
-    TooManyTargetClusters = "TooManyTargetClusters"
-    LargeComponentsBusy = "LargeComponentsBusy"
-    ObjectUnreadable = "ObjectUnreadable"
-    UnexpectedError = "UnexpectedError"
+    ObjectsNotReady = "ObjectsNotReady", ReasonFacts(State.Processing)
+    SourceNotReady = "SourceNotReady", ReasonFacts(State.Pending)
+    KindsUnknown = "KindsUnknown", ReasonFacts(State.Pending)
+    SourceUnusable = "SourceUnusable", ReasonFacts(State.Error)
+    WaitingForPin = "WaitingForPin", only_user(State.Pending)
+    ReferenceNotFound = "ReferenceNotFound", only_user(State.Pending)
+    DependencyNotReady = "DependencyNotReady", ReasonFacts(State.Pending)
+    DependencyCycle = "DependencyCycle", only_user(State.Error)
+    InvalidReadyExpression = "InvalidReadyExpression", only_user(State.Error)
+    DependantsExist = "DependantsExist", only_user(State.DeletionPending)
+    TypesInUse = "TypesInUse", only_user(State.Deleting)
+    ForeignFinalizers = "ForeignFinalizers", only_user(State.Deleting)
+    InvalidSpec = "InvalidSpec", only_user(State.Error)
+    InvalidInventory = "InvalidInventory", only_user(State.Error)
+    InputsTooLarge = "InputsTooLarge", only_user(State.Error)
+    InvalidKubeConfig = "InvalidKubeConfig", only_user(State.Error)
+    InvalidCredentials = "InvalidCredentials", only_user(State.Error)
+    TargetClusterChanged = "TargetClusterChanged", only_user(State.Error)
+    CrossNamespaceReference = "CrossNamespaceReference", only_user(State.Error)
+    ServiceAccountRequired = "ServiceAccountRequired", only_user(State.Error)
+    TargetNamespaceRefused = "TargetNamespaceRefused", only_user(State.Error)
+    DeleteHooksNotSealed = "DeleteHooksNotSealed", only_user(State.Error)
+    DeleteHooksMissing = "DeleteHooksMissing", only_user(State.Error)
+    RenderingFailed = "RenderingFailed", only_user(State.Error)
+    InvalidObjects = "InvalidObjects", only_user(State.Error)
+    ApplyFailed = "ApplyFailed", ReasonFacts(State.Error)
+    ClusterUnreachable = "ClusterUnreachable", ReasonFacts(State.Error)
+    TargetClusterTooLarge = "TargetClusterTooLarge", ReasonFacts(State.Error)
+    TooManyTargetClusters = "TooManyTargetClusters", ReasonFacts(State.Pending)
+    LargeComponentsBusy = "LargeComponentsBusy", ReasonFacts(State.Pending)
+    ServerBusy = "ServerBusy", ReasonFacts(State.Pending)
+    ObjectUnreadable = "ObjectUnreadable", only_user(State.Error)
+    UnexpectedError = "UnexpectedError", ReasonFacts(State.Error)
 
 
 TURNS = {
@@ -84,53 +87,4 @@ TURNS = {
 }
 """Who has to act next, in one sentence."""
 
-FACTS: dict[Reason | Cause, ReasonFacts[State]] = {
-    Reason.FirstSeen: ReasonFacts(State.Pending, "First seen"),
-    Reason.Retrying: ReasonFacts(State.Pending),
-    Reason.Restarting: ReasonFacts(
-        State.Processing, "Restarting processing: the component, its source or its references have changed"
-    ),
-    Reason.Processing: ReasonFacts(State.Processing, "Waiting for dependent resources to become ready"),
-    Reason.Ready: ReasonFacts(State.Ready, "Dependent resources successfully reconciled"),
-    Reason.Error: ReasonFacts(State.Error),
-    Reason.Timeout: ReasonFacts(
-        State.Error, "Timed out waiting for dependent resources to become ready", only_user_can_fix=True
-    ),
-    Reason.Suspended: ReasonFacts(State.Pending, "Reconciliation is suspended", only_user_can_fix=True),
-    Reason.DeletionRetrying: ReasonFacts(State.DeletionPending),
-    Reason.DeletionBlocked: ReasonFacts(State.Deleting, only_user_can_fix=True),
-    Reason.DeletionProcessing: ReasonFacts(State.Deleting, "Deleting dependent resources"),
-    Cause.ObjectsNotReady: ReasonFacts(State.Processing),
-    Cause.SourceNotReady: ReasonFacts(State.Pending),
-    Cause.KindsUnknown: ReasonFacts(State.Pending),
-    Cause.SourceUnusable: ReasonFacts(State.Error),
-    Cause.WaitingForPin: ReasonFacts(State.Pending, only_user_can_fix=True),
-    Cause.ReferenceNotFound: ReasonFacts(State.Pending, only_user_can_fix=True),
-    Cause.DependencyNotReady: ReasonFacts(State.Pending),
-    Cause.DependencyCycle: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.InvalidReadyExpression: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.DependantsExist: ReasonFacts(State.DeletionPending, only_user_can_fix=True),
-    Cause.TypesInUse: ReasonFacts(State.Deleting, only_user_can_fix=True),
-    Cause.ForeignFinalizers: ReasonFacts(State.Deleting, only_user_can_fix=True),
-    Cause.InvalidSpec: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.InvalidInventory: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.InputsTooLarge: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.InvalidKubeConfig: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.InvalidCredentials: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.TargetClusterChanged: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.CrossNamespaceReference: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.ServiceAccountRequired: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.TargetNamespaceRefused: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.DeleteHooksNotSealed: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.DeleteHooksMissing: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.RenderingFailed: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.InvalidObjects: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.ApplyFailed: ReasonFacts(State.Error),
-    Cause.ClusterUnreachable: ReasonFacts(State.Error),
-    Cause.TargetClusterTooLarge: ReasonFacts(State.Error),
-    Cause.TooManyTargetClusters: ReasonFacts(State.Pending),
-    Cause.LargeComponentsBusy: ReasonFacts(State.Pending),
-    Cause.ServerBusy: ReasonFacts(State.Pending),
-    Cause.ObjectUnreadable: ReasonFacts(State.Error, only_user_can_fix=True),
-    Cause.UnexpectedError: ReasonFacts(State.Error),
-}
+FACTS: dict[Reason | Cause, ReasonFacts[State]] = {**facts_of(Reason), **facts_of(Cause)}

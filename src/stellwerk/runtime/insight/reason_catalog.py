@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from stellwerk.kube.types.identifiers import ObjectKey
 
@@ -49,6 +49,31 @@ class ReasonFacts(Generic[S]):
     """Whether the user has to do something, be it while the operator retries."""
     turn: str = ""
     """Who has to act next, where that differs from other reasons with this state."""
+
+
+def only_user(state: S, message: str = "") -> ReasonFacts[S]:
+    """The facts of a reason that only a user can end."""
+    return ReasonFacts(state, message, only_user_can_fix=True)
+
+
+class TabledReason(StrEnum):
+    """The reasons of a kind as one table: each with its word, and, if it is one of a condition, its facts."""
+
+    facts: ReasonFacts[Any] | None
+
+    def __new__(cls, word: str, facts: ReasonFacts[Any] | None = None) -> Self:
+        """One row of the table."""
+        reason = str.__new__(cls, word)
+        reason._value_, reason.facts = word, facts
+        return reason
+
+
+R = TypeVar("R", bound=TabledReason)
+
+
+def facts_of(reasons: Iterable[R]) -> dict[R, ReasonFacts[Any]]:
+    """The reasons that a catalogue explains, in the order of their table."""
+    return {reason: reason.facts for reason in reasons if reason.facts is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

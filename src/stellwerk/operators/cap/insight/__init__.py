@@ -6,6 +6,5 @@ related_objects  what belongs to a domain, and to which domain an object belongs
 previews      what the next passes over an object would write
 by_kind       all of it, by kind
 help_topics   the texts of `stellwerk explain`
-facts         the state that each reason belongs to
 monitoring    alerts and panels of its own
 """
