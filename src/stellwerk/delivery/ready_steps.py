@@ -29,7 +29,7 @@ from stellwerk.kube.types.object_meta import Condition, Record, rfc3339
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import status_writer as statuses
-from stellwerk.runtime.control.step import Create, Failure, Patch, Step, Wait, Write, body_of, merged, shaped
+from stellwerk.runtime.control.step import Create, Failure, Patch, Step, Wait, Write, body_of, merged
 from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, YOURS, Catalogue, Meaning
 from stellwerk.runtime.reading.known import NotKnown
 from stellwerk.runtime.reading.questions import Collection
@@ -219,7 +219,7 @@ def keep(
         return (Create(collection, body, _refused, view.cluster),)
     if not live.metadata.is_controlled_by(owner.metadata) or live.metadata.is_terminating:
         raise _occupied(collection, live, ref, owner, view)
-    if _is_as(body_of(live), body_of(shaped(collection, merged(body_of(live), wanted)))):
+    if _is_as(body_of(live), body_of(collection.shaped(merged(body_of(live), wanted)))):
         return ()
     digest = hashlib.sha256(encode_json(wanted)).hexdigest()[:16]
     if (due := _due(live, digest, view.now)) is not None and not view.is_past(due):

@@ -27,7 +27,7 @@ from stellwerk.runtime.control.jobs import (
     next_step,
     writes_of,
 )
-from stellwerk.runtime.control.step import Create, Delete, Failure, Write, shaped
+from stellwerk.runtime.control.step import Create, Delete, Failure, Write
 from stellwerk.runtime.reading.questions import Collection
 
 JOBS = Collection(Job)
@@ -324,7 +324,7 @@ def test_what_a_decision_asks_for_is_a_value() -> None:
     metadata = create.body["metadata"]
     assert isinstance(metadata, dict)
     assert (metadata["name"], metadata["labels"]) == ("op-a", {"step": "a"})
-    assert shaped(JOBS, create.body).metadata.is_controlled_by(OWNER.metadata)
+    assert JOBS.shaped(create.body).metadata.is_controlled_by(OWNER.metadata)
     failed = job("a", FAILED)
     (delete,) = writes(RestartJob(A, failed))
     assert isinstance(delete, Delete)

@@ -61,6 +61,11 @@ class Written:
     """What stood in the way of the objects that could not be written."""
 
     @property
+    def is_taken(self) -> bool:
+        """Whether an object belongs to another owner."""
+        return Obstacle.OWNED in self.obstacles
+
+    @property
     def unmet(self) -> list[str]:
         """Why objects are not as they should be, for whatever cause."""
         return [*self.problems, *map(described, self.throttled)]

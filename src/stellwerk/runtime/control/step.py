@@ -19,13 +19,13 @@ from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeAlias, TypeVa
 import msgspec
 
 from stellwerk.kube.client import conditional
-from stellwerk.kube.client.client import Client, Deletion, Propagation, view_of
+from stellwerk.kube.client.client import Client, Deletion, Propagation
 from stellwerk.kube.client.conditional import Left, NotAsSeen, Taken, Written
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import REFUSED, NotFound, StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, JsonValue, Kind, Unstructured, dig, metadata_of
-from stellwerk.kube.types.object_meta import ObjectMeta, Record, kubernetes_time
+from stellwerk.kube.types.object_meta import Record, kubernetes_time
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer, secrecy, status_writer
@@ -176,7 +176,7 @@ class Create(Generic[T]):
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
-        overlay.on(self.cluster).put(self.collection, shaped(self.collection, self.body))
+        overlay.on(self.cluster).put(self.collection, self.collection.shaped(self.body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ class Apply(Generic[T]):
         others = [each for each in managers if not isinstance(each, dict) or {**each, **own} != each]
         noted: JsonObject = {"metadata": {"managedFields": [*others, own]}}
         body = merged(merged(former, self.body), noted)
-        overlay.on(self.cluster).put(self.collection, shaped(self.collection, body))
+        overlay.on(self.cluster).put(self.collection, self.collection.shaped(body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class Patch(Generic[T]):
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
-        changed = shaped(self.collection, merged(body_of(self.seen), self.fields))
+        changed = self.collection.shaped(merged(body_of(self.seen), self.fields))
         overlay.on(self.cluster).put(self.collection, changed)
 
 
@@ -433,14 +433,6 @@ class Step(Generic[S]):
     is_independent: bool = False
     """Whether the writes are about different objects: they are performed side by side, and one that fails keeps no
     other one back."""
-
-
-def shaped(collection: Collection[T], body: JsonObject) -> T:
-    """An object of a collection from its fields."""
-    shape = view_of(collection.target).shape
-    if issubclass(shape, Unstructured):
-        return cast("T", Unstructured(body, msgspec.convert(body["metadata"], ObjectMeta)))
-    return msgspec.convert(body, shape)
 
 
 def merged(body: JsonObject, patch: JsonObject) -> JsonObject:

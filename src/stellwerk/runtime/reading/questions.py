@@ -13,12 +13,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 from weakref import WeakValueDictionary
+
+import msgspec
 
 from stellwerk.kube.client.client import Target, view_of
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import HasMetadata, Unreadable
+from stellwerk.kube.types.model import HasMetadata, JsonObject, Unreadable, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.reading.known import ABSENT, Known, Listing, Present, Unknown
@@ -47,6 +49,13 @@ class Collection(Generic[T]):
     def resource(self) -> Resource:
         """Where the objects are served."""
         return view_of(self.target).resource
+
+    def shaped(self, body: JsonObject) -> T:
+        """An object from its fields."""
+        shape = view_of(self.target).shape
+        if issubclass(shape, Unstructured):
+            return cast("T", Unstructured(body, msgspec.convert(body["metadata"], ObjectMeta)))
+        return msgspec.convert(body, shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ from stellwerk.operators.cap.kinds.tenant import (
     TenantStatus,
 )
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.runtime.reading.known import ABSENT, Known, Present, Unknown
+from stellwerk.runtime.reading.known import Absent, Known, Present, Unknown
 from stellwerk.runtime.reading.view import View, with_status
 
 _NO_STATUS = OperationStatus()
@@ -81,7 +81,7 @@ class OperationContext:
         if controller is not None:
             found = self.view.get(TENANTS, ObjectKey(namespace, controller.name), as_operated)
             is_another = isinstance(found, Present) and found.value.metadata.uid != controller.uid
-            return ABSENT if is_another else found
+            return Absent() if is_another else found
         if not isinstance(version := self.known_version, Present):
             return version
         listing = self.view.by(TENANTS_OF_ID, f"{namespace}/{self.operation.spec.tenant_id}", as_operated)
@@ -89,7 +89,7 @@ class OperationContext:
         tenant = next((each for each in listing.values if each.application_key == application), None)
         if tenant is not None:
             return Present(tenant)
-        return Unknown(f"{listing.unknown[0].ref} cannot be read") if listing.unknown else ABSENT
+        return Unknown(f"{listing.unknown[0].ref} cannot be read") if listing.unknown else Absent()
 
     @property
     def tenant(self) -> CAPTenant | None:
@@ -107,7 +107,7 @@ class OperationContext:
     def known_application(self) -> Known[CAPApplication]:
         """The application of the tenant."""
         tenant = self.tenant
-        return self.view.get(APPLICATIONS, tenant.application_key, as_asked) if tenant is not None else ABSENT
+        return self.view.get(APPLICATIONS, tenant.application_key, as_asked) if tenant is not None else Absent()
 
     @property
     def application(self) -> CAPApplication | None:

@@ -68,7 +68,7 @@ from stellwerk.runtime.control.jobs import (
     writes_of,
 )
 from stellwerk.runtime.control.step import Create, Delete, Failure, Patch, Refusal, RemoveFinalizer, Step, Wait
-from stellwerk.runtime.reading.known import ABSENT, Absent, NotKnown, Present, Unknown
+from stellwerk.runtime.reading.known import Absent, NotKnown, Present, Unknown
 from stellwerk.runtime.reading.questions import Collection
 from stellwerk.runtime.reading.view import View
 from stellwerk.runtime.reconciler import Notice, Severity
@@ -123,7 +123,7 @@ def _release() -> StepOfOperation:
 def _absent(seen: OperationContext) -> JsonObject | None:
     operation, tenant = seen.operation, seen.tenant
     marks = plan.marks_of(tenant, operation.spec.operation) if tenant is not None else {"labels": {}, "annotations": {}}
-    found = seen.view.get(APPLICATIONS, tenant.application_key, former_identity) if tenant is not None else ABSENT
+    found = seen.view.get(APPLICATIONS, tenant.application_key, former_identity) if tenant is not None else Absent()
     former = found.value if isinstance(found, Present) else ()
     lacking = preparation.absent(
         operation, names.OPERATION_FINALIZER, marks["labels"], marks["annotations"], tenant, former=former

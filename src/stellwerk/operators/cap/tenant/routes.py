@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
-from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import Ownership, Standing
@@ -35,7 +34,7 @@ from stellwerk.operators.cap.tenant.networking import (
     unrouted,
 )
 from stellwerk.runtime.control.memo import Memos
-from stellwerk.runtime.control.step import CONFLICT, Delete, Failure, Hands, Patch, Wait, Write, shaped
+from stellwerk.runtime.control.step import Delete, Failure, Hands, Patch, Wait, Write
 from stellwerk.runtime.reading.known import Known, Present, Unknown
 from stellwerk.runtime.reading.view import Overlay, View, with_status
 
@@ -52,7 +51,7 @@ class RouteWriter:
 class ApplyRoutes:
     """The VirtualService of a tenant with this content."""
 
-    verbs: ClassVar[Mapping[str, str]] = {"create": "", "patch": "", "get": CONFLICT}
+    verbs: ClassVar[Mapping[str, str]] = {"create": "", **Patch.verbs}
 
     owner: Ownership
     desired: Desired
@@ -79,15 +78,14 @@ class ApplyRoutes:
         # The end of one that is not ours wakes no tenant.
         is_ours = live is not None and self.owner.standing(live.metadata) is Standing.OURS
         if unmet := written.unmet or ([] if is_ours or written.is_changed else written.waits):
-            is_taken = Obstacle.OWNED in written.obstacles
-            cause = f"invalid owner reference found for {self.desired.ref}: " if is_taken else ""
+            cause = f"invalid owner reference found for {self.desired.ref}: " if written.is_taken else ""
             hands.fail(unroutable(cause + "; ".join(unmet), None))
         for answer in written.answers:
             hands.see(ROUTES, answer.key, answer)
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
-        overlay.put(ROUTES, shaped(ROUTES, self.body))
+        overlay.put(ROUTES, ROUTES.shaped(self.body))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from stellwerk.operators.kyma.collections import module_objects
 from stellwerk.operators.kyma.manifest.objects import ModuleOwner
 from stellwerk.operators.kyma.manifest.status import APPLY_FAILED
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
-from stellwerk.runtime.control.step import CONFLICT, Failure, Hands, shaped
+from stellwerk.runtime.control.step import CONFLICT, Failure, Hands
 from stellwerk.runtime.reading.view import Overlay
 
 if TYPE_CHECKING:
@@ -138,4 +138,4 @@ class ApplyModule:
             collection = module_objects(each.address.resource)
             answered: JsonObject = {"managedFields": owner, "generation": 1}
             body = json_edit.merged(each.desired.body, answered, "metadata")
-            overlay.on(self.cluster).put(collection, shaped(collection, body))
+            overlay.on(self.cluster).put(collection, collection.shaped(body))
