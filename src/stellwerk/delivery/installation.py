@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from stellwerk.delivery import grants
-from stellwerk.delivery.grants import Grant
+from stellwerk.delivery.grants import Grant, OperatorAccount
 from stellwerk.delivery.limited_grants import LimitedGrants, Limits
 from stellwerk.kube.schema.crd import Definition
 from stellwerk.kube.types.model import JsonObject, dig
@@ -100,6 +100,8 @@ class Installation:
     webhooks: Webhooks | None = None
     manifests: Callable[[str], Sequence[JsonObject]] | None = None
     """Accounts, roles and their bindings in a namespace of the operator, where the grants are not all of them."""
+    further: Callable[[OperatorAccount], Sequence[JsonObject]] = lambda _: ()
+    """What the account has besides the grants, without `manifests`: roles and their bindings."""
     name_of_roles: str = ""
     """The beginning of the names of roles for users: those that may view, edit or administer a namespace may do so with
     the definitions, too. Empty: there are none."""
@@ -182,4 +184,4 @@ class Installation:
             name = f"{self.account}-{placed.role}"
             made.append(grants.role(name, placed.namespace, [grant.rule for grant in placed.grants]))
             made.append(account.is_given_in(placed.namespace, name))
-        return made
+        return [*made, *self.further(account)]

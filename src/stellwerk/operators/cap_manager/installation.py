@@ -24,7 +24,7 @@ def installation(installed: Sequence[Installation]) -> Installation:
         definitions=(api.DEFINITION,),
         grants=rights.GRANTS,
         home_grants=rights.HOME_GRANTS,
-        manifests=partial(rights.manifests, installed),
+        further=partial(rights.further, installed),
         local_flags=lambda _: [f"--image={DEMO_IMAGE}"],
         image_variable=IMAGE_VARIABLE,
         passed_values={VALUES_VARIABLE: ("imagePullSecrets", "networkPolicy", charts.KEY)},

@@ -88,21 +88,14 @@ HOME_GRANTS = (
 RIGHTS = Rights((*grants.needs(GRANTS), *grants.needs(HOME_GRANTS, at_home=True)), "stellwerk install cap-manager")
 
 
-def manifests(installed: Sequence[Installation], namespace: str) -> list[JsonObject]:
-    """What an administrator installs: the account, its own role, that of the rights that it grants, and the one that
-    collects further ones."""
-    account = OperatorAccount(ACCOUNT, namespace)
-    granted, further = f"{ACCOUNT}-granted", f"{ACCOUNT}-further"
+def further(installed: Sequence[Installation], account: OperatorAccount) -> list[JsonObject]:
+    """What the account has besides its own role: one with the rights that it grants, and one that collects others."""
+    granted, collected = f"{ACCOUNT}-granted", f"{ACCOUNT}-further"
     return [
-        account.body(),
-        cluster_role(ACCOUNT, [one.rule for one in GRANTS]),
-        account.is_given_everywhere(ACCOUNT, binding=ACCOUNT),
-        grants.role(ACCOUNT, namespace, [one.rule for one in HOME_GRANTS]),
-        account.is_given_at_home(ACCOUNT, binding=ACCOUNT),
         cluster_role(granted, granted_rules(installed)),
         account.is_given_everywhere(granted, binding=granted),
-        grants.collecting_role(further, AGGREGATE),
-        account.is_given_everywhere(further, binding=further),
+        grants.collecting_role(collected, AGGREGATE),
+        account.is_given_everywhere(collected, binding=collected),
     ]
 
 
