@@ -19,8 +19,9 @@ from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import HttpRepository
 from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.references.references import LoginSecret
-from stellwerk.operators.component.sources import http_repositories, web
+from stellwerk.operators.component.sources import http_repositories
 from stellwerk.operators.component.sources.http_repositories import Poller
+from stellwerk.operators.component.sources.web import WebServer
 from stellwerk.render.errors import Unavailable
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.sources.egress import EgressRules
@@ -99,7 +100,7 @@ async def round_() -> AsyncIterator[Round]:
 
         async def poll(one: Component, repository: HttpRepository) -> Artifact:
             login, tenant = found.login(one), one.metadata.namespace
-            artifact = await web.head(downloads, repository, login, RULES, tenant, is_poll=True)
+            artifact = await WebServer(downloads, repository, login, RULES, tenant).head(is_poll=True)
             if found.answers_wait_for is not None:
                 await found.answers_wait_for.wait()
             return artifact

@@ -41,8 +41,9 @@ from stellwerk.operators.component.component.deployment import DeploymentContent
 from stellwerk.operators.component.errors import ComponentFailed, SourceNotReady
 from stellwerk.operators.component.references import digests, referenced_data, references
 from stellwerk.operators.component.references.inputs import layers_of
-from stellwerk.operators.component.sources import blueprint_versions, sources, web
+from stellwerk.operators.component.sources import blueprint_versions, sources
 from stellwerk.operators.component.sources.sources import FLUX_KINDS, Source, SourceKind
+from stellwerk.operators.component.sources.web import WebServer
 from stellwerk.render.errors import RenderError, SourceError
 from stellwerk.render.files import local_files
 from stellwerk.render.files.files import Files
@@ -96,9 +97,9 @@ class ComponentPreviewInput:
         source = sources.named(component)
         if source.repository is not None:
             login = (await self._settled(component, references.for_source(component))).login
-            artifact = await web.head(downloads, source.repository, login, ANYWHERE)
-            files = await web.fetch(downloads, source.repository, artifact, login, ANYWHERE)
-            return sources.download_offer(artifact), files
+            server = WebServer(downloads, source.repository, login, ANYWHERE)
+            artifact = await server.head()
+            return sources.download_offer(artifact), await server.fetch(artifact)
         if self.client is None:
             raise SourceNotReady(source.place, "there is no cluster to ask for the source; name a folder with --path")
         if source.kind is SourceKind.Blueprint:

@@ -17,9 +17,10 @@ from stellwerk.operators.component.errors import SourceNotReady, SourceUnusable,
 from stellwerk.operators.component.references import references
 from stellwerk.operators.component.references.referenced_data import ReferenceReader
 from stellwerk.operators.component.references.references import LoginSecret
-from stellwerk.operators.component.sources import sources, web
+from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.sources.blueprints import BlueprintStore
 from stellwerk.operators.component.sources.sources import Source, SourceKind
+from stellwerk.operators.component.sources.web import WebServer
 from stellwerk.render.errors import SourceError
 from stellwerk.render.files.files import Files
 from stellwerk.render.sources.downloads import Downloads
@@ -49,9 +50,8 @@ class Artifacts:
             return await self.blueprints.offer(source)
         if source.repository is None:
             return await self._flux(source)
-        tenant = component.metadata.namespace
         try:
-            found = await web.head(self.downloads, source.repository, login, self.tenant_rules, tenant)
+            found = await self._server(component, source.repository, login).head()
         except SourceError as error:
             raise failure_of(error).resolving(source.place) from error
         return sources.download_offer(found)
@@ -60,12 +60,10 @@ class Artifacts:
         """Whether `files` has to call a server. Raises InvalidCredentials."""
         if source.kind is SourceKind.Blueprint:
             return False
-        rules = self.tenant_rules if source.repository is not None else self.flux_rules
-        login_of_call = web.shown(source.repository, login) if source.repository is not None else None
+        if source.repository is not None:
+            return not self._server(component, source.repository, login).has(artifact)
         tenant = component.metadata.namespace
-        return not self.downloads.has(
-            artifact.url, artifact.digest, rules=rules, tenant=tenant, credentials=login_of_call
-        )
+        return not self.downloads.has(artifact.url, artifact.digest, rules=self.flux_rules, tenant=tenant)
 
     async def files(self, component: Component, source: Source, artifact: Artifact, login: LoginSecret | None) -> Files:
         """The files of an artifact. Raises a `SourceError` or `InvalidCredentials`."""
@@ -73,10 +71,13 @@ class Artifacts:
             return await self.blueprints.files(source, artifact)
         if not artifact.digest:
             raise SourceUnusable(f"the artifact {shown_url(artifact.url)} has no digest, so it cannot be checked")
+        if source.repository is not None:
+            return await self._server(component, source.repository, login).fetch(artifact)
         tenant = component.metadata.namespace
-        if source.repository is None:
-            return await self.downloads.fetch(artifact.url, artifact.digest, rules=self.flux_rules, tenant=tenant)
-        return await web.fetch(self.downloads, source.repository, artifact, login, self.tenant_rules, tenant)
+        return await self.downloads.fetch(artifact.url, artifact.digest, rules=self.flux_rules, tenant=tenant)
+
+    def _server(self, component: Component, repository: HttpRepository, login: LoginSecret | None) -> WebServer:
+        return WebServer(self.downloads, repository, login, self.tenant_rules, component.metadata.namespace)
 
     async def _flux(self, source: Source) -> SourceStatus:
         cache = await self.watches(source.kind)
@@ -91,6 +92,4 @@ class Artifacts:
         """What the web server of a Component offers now, outside of its passes. Raises SourceError, ComponentFailed."""
         wanted = references.for_source(component)
         resolved = references.settle(component, wanted, await self.contents.read(obj.target for obj in wanted))
-        return await web.head(
-            self.downloads, repository, resolved.login, self.tenant_rules, component.metadata.namespace, is_poll=True
-        )
+        return await self._server(component, repository, resolved.login).head(is_poll=True)
