@@ -17,8 +17,7 @@ from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.component.api import FINALIZER
-from stellwerk.operators.component.reasons import Cause
-from stellwerk.operators.component.status_report import reason_of
+from stellwerk.operators.component.reasons import Cause, reason_of
 from stellwerk.testing.eventually import eventually
 from tests.cluster.component.aggregated import WidgetServer
 from tests.cluster.component.given import Given, config_map

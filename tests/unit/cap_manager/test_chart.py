@@ -9,8 +9,7 @@ import pytest
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.cap_manager.capoperator import chart
 from stellwerk.operators.cap_manager.capoperator.chart import UnusableChart
-from stellwerk.operators.cap_manager.image import ImageReference
-from stellwerk.operators.cap_manager.settings import TABLE, VALUES_VARIABLE
+from stellwerk.operators.cap_manager.settings import TABLE, VALUES_VARIABLE, ImageReference
 
 OWN: JsonObject = {"controller": {"replicas": 2}}
 

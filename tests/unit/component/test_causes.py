@@ -29,8 +29,7 @@ from stellwerk.operators.component import errors
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.insight import why as component_why
 from stellwerk.operators.component.insight.why import ComponentSurroundings
-from stellwerk.operators.component.reasons import Cause, Reason
-from stellwerk.operators.component.status_report import PassReport
+from stellwerk.operators.component.reasons import Cause, PassReport, Reason
 from stellwerk.render.errors import TemplateFailed, Unavailable
 from stellwerk.runtime.insight.diagnosis import Diagnosis, root_causes
 

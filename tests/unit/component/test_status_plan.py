@@ -20,8 +20,7 @@ from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.component import status_plan
 from stellwerk.operators.component.errors import ClusterChanged, ClusterUnidentified, InvalidSpec
-from stellwerk.operators.component.reasons import Reason
-from stellwerk.operators.component.status_report import PassReport
+from stellwerk.operators.component.reasons import PassReport, Reason
 
 HOME, FAR, OTHER = "uid-of-home", "uid-of-far", "uid-of-other"
 

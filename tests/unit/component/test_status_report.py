@@ -11,8 +11,7 @@ from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.component.api_status import NEW, ComponentStatus
 from stellwerk.operators.component.insight.help_topics import CATALOGUE
-from stellwerk.operators.component.reasons import FACTS, Cause, Reason
-from stellwerk.operators.component.status_report import PassReport, severity_of
+from stellwerk.operators.component.reasons import FACTS, Cause, PassReport, Reason, severity_of
 from stellwerk.runtime.conditions import find
 from stellwerk.runtime.insight.reason_catalog import NOTHING_TO_FIX
 from stellwerk.runtime.reconciler import Severity

@@ -45,7 +45,7 @@ from stellwerk.operators.cap_manager.api import CAPOperator
 from stellwerk.operators.cap_manager.reasons import PassReport as CapOperatorReport
 from stellwerk.operators.component import reasons as component
 from stellwerk.operators.component.api import Component
-from stellwerk.operators.component.status_report import PassReport as ComponentReport
+from stellwerk.operators.component.reasons import PassReport as ComponentReport
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.control.outcome import Unexpected

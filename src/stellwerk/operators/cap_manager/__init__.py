@@ -5,7 +5,6 @@ controllers   what runs; watches: what else is watched, and when the CAPOperator
 api           the kind and every name that others rely on; settings: what an administrator sets
 rights        what the manager may do; installation: what a cluster needs before it starts
 reasons       the reasons of the condition Ready; errors: failures with their causes
-image         the parts of an image reference
 capoperator   from a CAPOperator to the chart's values, and from there to objects
 insight       what `why`, `tree`, `diff` and `explain` ask
 """

@@ -8,7 +8,6 @@ api               the kinds Component and Blueprint, with api_spec and api_statu
 settings          what an administrator sets
 reasons           the conditions' reasons; help: their texts, and topics, as Markdown
 errors            failures as reason and message
-status_report     what a pass reports, as the status shows it
 rights            what the operator may do
 intervals         durations of a spec
 component         the reconciler of Component

@@ -23,6 +23,7 @@ from stellwerk.operators.component.component.weights import Weights
 from stellwerk.operators.component.observers.flux_notifications import Receiver
 from stellwerk.operators.component.observers.metrics import ComponentMetrics, artifact_cache
 from stellwerk.operators.component.observers.observers import AnnotatedSink, PassObserver, Reports
+from stellwerk.operators.component.reasons import PassReport
 from stellwerk.operators.component.references.inputs import Inputs
 from stellwerk.operators.component.references.referenced_data import ReferenceReader
 from stellwerk.operators.component.rights import RIGHTS
@@ -31,7 +32,6 @@ from stellwerk.operators.component.sources import blueprints
 from stellwerk.operators.component.sources.artifacts import Artifacts
 from stellwerk.operators.component.sources.blueprints import BlueprintReconciler, BlueprintStore
 from stellwerk.operators.component.sources.http_repositories import Poller
-from stellwerk.operators.component.status_report import PassReport
 from stellwerk.operators.component.targets.privileges import PrivilegeCheck
 from stellwerk.operators.component.targets.seal_key import SealKey
 from stellwerk.operators.component.targets.targets import Targets

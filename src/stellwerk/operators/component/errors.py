@@ -49,8 +49,7 @@ from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.errors import ApiError, LoginFailed, Undecodable, Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
-from stellwerk.operators.component.reasons import Cause, Reason
-from stellwerk.operators.component.status_report import PassReport
+from stellwerk.operators.component.reasons import Cause, PassReport, Reason
 from stellwerk.render import errors as render_errors
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import ReconcileError, Retry

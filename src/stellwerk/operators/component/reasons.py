@@ -1,4 +1,6 @@
-"""Every reason that a Component can show. What users read about each is in `help/reasons.md`.
+"""Every reason that a Component can show, and what a status shows as a reason and as an Event.
+
+What users read about each is in `help/reasons.md`.
 
 There are two vocabularies. The condition `Ready` speaks the original's eleven words, because alerts and scripts compare
 them; they name how far a pass came, not what was wrong. What was wrong is the *cause*: a word of ours, carried by the
@@ -7,8 +9,15 @@ conditions `Reconciling` and `Stalled`, which the original does not have. `stell
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from stellwerk.delivery.sets.inventory_status import State
+from stellwerk.delivery.sets.pass_report import SetReport
+from stellwerk.operators.component.api_status import ComponentStatus
+from stellwerk.runtime import conditions
+from stellwerk.runtime.conditions import READY, RECONCILING, STALLED
 from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts, TabledReason, facts_of, only_user
+from stellwerk.runtime.reconciler import Severity
 
 OBJECTS_NOT_WATCHED = "ObjectsNotWatched"
 """Of the Event about objects that are read one by one, because rights to list and watch are missing."""
@@ -88,3 +97,36 @@ TURNS = {
 """Who has to act next, in one sentence."""
 
 FACTS: dict[Reason | Cause, ReasonFacts[State]] = {**facts_of(Reason), **facts_of(Cause)}
+
+
+class PassReport(SetReport):
+    """What a pass reports. A Timeout may be Pending."""
+
+    facts: ClassVar = FACTS
+
+
+def reason_of(status: ComponentStatus) -> Reason | Cause | None:
+    """The most precise reason that a status shows; None before the first pass, and for a reason that is none of ours.
+
+    A Component that waits for its objects longer than its timeout shows `Timeout`.
+    """
+    ready = conditions.find(status.conditions, READY)
+    if ready is None:
+        return None
+    for type_ in (STALLED, RECONCILING):
+        found = conditions.find(status.conditions, type_)
+        if found is not None and found.reason in Cause.__members__:
+            cause = Cause(found.reason)
+            timed_out = ready.reason == Reason.Timeout and cause is Cause.ObjectsNotReady
+            return Reason.Timeout if timed_out else cause
+    return Reason(ready.reason) if ready.reason in Reason.__members__ else None
+
+
+def severity_of(status: ComponentStatus) -> Severity:
+    """The type of the Event about a status."""
+    ready = conditions.find(status.conditions, READY)
+    if ready is None or ready.reason not in Reason.__members__:
+        return Severity.WARNING if status.state is State.Error else Severity.NORMAL
+    precise = reason_of(status)
+    cause = precise if isinstance(precise, Cause) else None
+    return PassReport(reason=Reason(ready.reason), cause=cause, state=status.state).severity

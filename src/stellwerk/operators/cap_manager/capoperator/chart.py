@@ -14,7 +14,7 @@ from pathlib import Path
 
 import stellwerk
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.cap_manager.image import ImageReference
+from stellwerk.operators.cap_manager.settings import ImageReference
 from stellwerk.render.errors import InvalidValues, SourceError
 from stellwerk.render.files import local_files
 from stellwerk.render.files.files import Files

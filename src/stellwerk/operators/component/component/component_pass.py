@@ -44,14 +44,13 @@ from stellwerk.operators.component.dependencies.dependency_graph import Dependen
 from stellwerk.operators.component.intervals import Intervals, spread
 from stellwerk.operators.component.observers import observers
 from stellwerk.operators.component.observers.observers import Reported
-from stellwerk.operators.component.reasons import Cause, Reason
+from stellwerk.operators.component.reasons import Cause, PassReport, Reason
 from stellwerk.operators.component.references import references
 from stellwerk.operators.component.references.referenced_data import ReferenceReader
 from stellwerk.operators.component.references.references import Resolved
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.sources.artifacts import Artifacts
-from stellwerk.operators.component.status_report import PassReport
 from stellwerk.operators.component.targets import abandon_remote, tenancy
 from stellwerk.operators.component.targets.seal_key import SealKey
 from stellwerk.operators.component.targets.seals import Purpose, Scope, Signet

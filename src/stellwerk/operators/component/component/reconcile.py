@@ -17,8 +17,7 @@ from stellwerk.operators.component.component import status_plan
 from stellwerk.operators.component.component.component_pass import Answer, ComponentMemo, ComponentPass, Services
 from stellwerk.operators.component.component.weights import NoRoom
 from stellwerk.operators.component.intervals import Intervals, spread
-from stellwerk.operators.component.reasons import Cause, Reason
-from stellwerk.operators.component.status_report import PassReport
+from stellwerk.operators.component.reasons import Cause, PassReport, Reason
 from stellwerk.render.errors import RenderError
 from stellwerk.runtime import conditions
 from stellwerk.runtime.conditions import READY

@@ -20,8 +20,8 @@ from stellwerk.operators.component.dependencies import ready_expressions
 from stellwerk.operators.component.dependencies.dependency_graph import Dependants, DependencyGraph
 from stellwerk.operators.component.dependencies.ready_expressions import ReadyRequirement
 from stellwerk.operators.component.errors import DependencyCycle, DependencyNotReady, InvalidSpec, StillNeeded
+from stellwerk.operators.component.reasons import reason_of
 from stellwerk.operators.component.sources import sources
-from stellwerk.operators.component.status_report import reason_of
 
 Find: TypeAlias = Callable[[ObjectKey], Component | None]
 """A Component by its key, as the cache holds it; None where there is none."""

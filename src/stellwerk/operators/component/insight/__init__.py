@@ -2,9 +2,8 @@
 
 why                findings, down to the root cause
 remedies           the command that a message asks for
-related_objects    the Component of an object
 preview            what the next reconcile would change
-by_kind            what a user may request, and all of it by kind
+by_kind            what a user may request, the Component of an object, and all of it by kind
 help_topics        the texts of `stellwerk explain`
 monitoring         its own alerts and panels
 """

@@ -33,9 +33,15 @@ from stellwerk.operators.component.dependencies import dependencies as depending
 from stellwerk.operators.component.errors import source_fix_in
 from stellwerk.operators.component.insight import remedies
 from stellwerk.operators.component.insight.help_topics import CATALOGUE
-from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
+from stellwerk.operators.component.reasons import (
+    CHART_WARNING,
+    OBJECTS_NOT_WATCHED,
+    Cause,
+    PassReport,
+    Reason,
+    reason_of,
+)
 from stellwerk.operators.component.sources import sources
-from stellwerk.operators.component.status_report import PassReport, reason_of
 from stellwerk.runtime import conditions
 from stellwerk.runtime.conditions import READY
 from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding, root_causes

@@ -23,9 +23,8 @@ from stellwerk.operators.component.api import (
     Component,
 )
 from stellwerk.operators.component.api_status import ComponentStatus
-from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED
+from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, severity_of
 from stellwerk.operators.component.settings import DependentEvents
-from stellwerk.operators.component.status_report import severity_of
 from stellwerk.runtime import conditions
 from stellwerk.runtime.conditions import READY
 from stellwerk.runtime.control.controller import EventSink
