@@ -327,15 +327,16 @@ class Shop:
         patch = MergePatch({"spec": {"workloads": [workload, *listed[1:]]}})
         await self.client.patch(metadata_of(CAPApplicationVersion), f"shop-v{number}", self.namespace, patch)
 
-    async def shows(self, reason: str, name: str = "acme-op") -> CAPTenantOperation:
-        """Return the operation when its condition has this reason."""
+    async def shows(self, reason: str, name: str = "acme-op", *, saying: str = "") -> CAPTenantOperation:
+        """Return the operation when its condition has this reason, and a message with these words."""
         found: list[CAPTenantOperation] = []
 
         async def does() -> bool:
             found[:] = [await self.client.get(CAPTenantOperation, name, self.namespace)]
-            return ready(found[0])[0] == reason
+            shown, message = ready(found[0])
+            return shown == reason and saying in message
 
-        await eventually(does, within=30, describe=f"operation {name} shows {reason}")
+        await eventually(does, within=30, describe=f"operation {name} shows {reason}, {saying}")
         return found[0]
 
     async def jobs(self) -> dict[str, Job]:

@@ -42,9 +42,10 @@ SUCCEEDED = {"status": "SUCCEEDED", "message": "Provisioning successful"}
 
 
 @pytest.mark.req("CAP-31")
-async def test_a_tenant_that_is_ready_is_reported_with_its_url_and_output(shop: Bookshop) -> None:
+async def test_a_tenant_that_is_ready_is_reported_with_its_url_and_output(shop: Bookshop, serving: Serving) -> None:
     annotation = {"sme.sap.com/saas-additional-output": json.dumps({"a": 1, "b": {"c": 2}})}
     await shop.apply(annotations={**annotation})
+    await serving.settled(shop.client)
     assert (await shop.subscribe()).status == 202
     await shop.output("one", '{"b": 3, "x": "<y>"}')
     await shop.output("two", '{"x": "z"}')
@@ -143,9 +144,10 @@ async def test_the_url_has_the_domain_that_the_subscriber_has_chosen(shop: Books
 
 @pytest.mark.parametrize(("annotation", "shown"), [("{", None), ("[]", None), ("", {})])
 async def test_an_output_that_cannot_be_read_is_left_out(
-    shop: Bookshop, annotation: str, shown: dict[str, Any] | None
+    shop: Bookshop, serving: Serving, annotation: str, shown: dict[str, Any] | None
 ) -> None:
     await shop.apply(annotations={"sme.sap.com/saas-additional-output": annotation})
+    await serving.settled(shop.client)
     await shop.subscribe()
     await shop.output("one", "{")
     await shop.output("two", '{"a": 1}')
@@ -157,6 +159,7 @@ async def test_an_output_that_cannot_be_read_is_left_out(
 @pytest.mark.req("R-307", "R-411")
 async def test_outputs_that_are_too_large_to_be_read_are_left_out(shop: Bookshop, serving: Serving) -> None:
     await shop.apply(annotations={"sme.sap.com/saas-additional-output": '{"a": 1}'})
+    await serving.settled(shop.client)
     await shop.subscribe()
     for number in range(10):
         await shop.output(f"output-{number}", json.dumps({"b": "x" * 1_000_000}))

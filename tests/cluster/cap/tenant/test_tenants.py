@@ -35,6 +35,7 @@ async def test_a_tenant_without_a_version_waits_and_is_released_at_once_when_del
     running: Running, shop: Shop
 ) -> None:
     await shop.open(ready=False)
+    await running.settled(shop.client)
     tenant = await shop.tenant_shows("ProcessingStarted", state="")
     assert tenant.metadata.finalizers == (names.TENANT_FINALIZER,)
     await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)

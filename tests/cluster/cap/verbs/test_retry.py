@@ -14,6 +14,7 @@ async def test_a_failed_tenant_runs_again_and_is_waited_for(running: Running, sh
     await shop.tenant_shows("ProvisioningFailed", state="ProvisioningError")
     still = await stellwerk("cap", "retry", "cat/acme", "--wait")
     await shop.mend(job("mtxs"))
+    await running.settled(shop.client)
     done = await stellwerk("cap", "retry", "cat/acme", "--wait")
     ready = await stellwerk("cap", "retry", "cat/acme")
 
@@ -34,6 +35,7 @@ async def test_a_failed_content_job_runs_again_with_all_that_failed_of_the_appli
     await shop.release("1", job("load", "Content", fate="fail"), job("mtxs"), router())
     await shop.version_shows("ErrorInWorkloadStatus", state="Error")
     await shop.mend(job("load", "Content"))
+    await running.settled(shop.client)
     tried = await stellwerk("cap", "retry", "ca/shop", "--dry-run")
     done = await stellwerk("cap", "retry", "ca/shop", "--wait")
 
@@ -53,6 +55,7 @@ async def test_a_step_that_waits_for_its_next_attempt_runs_at_once_on_request(
     await shop.operate("upgrade")
     waiting = await shop.shows("StepProcessing")
     await shop.mend(job("mtxs"))
+    await running.settled(shop.client)
     done = await stellwerk("cap", "retry", "ctop/acme-op", "--wait")
 
     assert waiting.status.retry is not None
@@ -76,6 +79,7 @@ async def test_a_tenant_between_two_attempts_runs_at_once_on_request(
     await shop.pauses(name)
     why = await stellwerk("why", "cat/acme")
     await shop.mend(job("mtxs"))
+    await running.settled(shop.client)
     done = await stellwerk("cap", "retry", what, "--wait")
 
     assert f"stellwerk cap retry ctop/{name}" in why.stdout
