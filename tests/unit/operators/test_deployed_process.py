@@ -9,6 +9,7 @@ from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap.domain.plan import CertManager
 from stellwerk.operators.cap.settings import TABLE
+from stellwerk.operators.kyma.settings import TABLE as KYMA
 
 
 def deployment(*containers: JsonValue) -> Unstructured:
@@ -42,6 +43,22 @@ def test_flags_go_before_variables_and_what_cannot_be_read_has_no_effect() -> No
     settings = TABLE.of_process(process.words, process.variables)
     assert (settings.cert_manager, settings.dns_target) == (CertManager.CERT_MANAGER, "lb.example.com")
     assert settings.max_concurrent_reconciles_domain == TABLE.defaults.max_concurrent_reconciles_domain
+
+
+@pytest.mark.parametrize(
+    ("words", "is_off", "gateway"),
+    [
+        (["--disable-watcher", "--istio-gateway-name=own"], True, "own"),
+        (["-disable-watcher=true", "-istio-gateway-name", "own"], True, "own"),
+        (["--disable-watcher=false", "--istio-gateway-name"], False, ""),
+        (["--disable-watcher=perhaps", "--unknown", "own", "disable-watcher"], False, ""),
+        (["--disable-watcher", "--no-disable-watcher"], False, ""),
+    ],
+)
+def test_flags_are_read_in_each_form_that_the_originals_take(words: list[str], is_off: bool, gateway: str) -> None:
+    settings = KYMA.of_process(["/manager", *words], {})
+    assert settings.disable_watcher is is_off
+    assert settings.istio_gateway_name == (gateway or KYMA.defaults.istio_gateway_name)
 
 
 def test_a_deployment_of_any_form_is_passed_over() -> None:

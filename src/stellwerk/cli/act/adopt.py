@@ -24,7 +24,7 @@ from stellwerk.cli.releases.dry_run import DiffLine
 from stellwerk.cli.shell import confirm, settings
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.text import Style, escaped
-from stellwerk.delivery.insight import PreviewFailed, PreviewRequest
+from stellwerk.delivery.insight import PreviewFailed
 from stellwerk.delivery.operator_spec import OperatorSpec
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import NotFound, NotServed
@@ -90,8 +90,7 @@ async def _adopt(cluster: ClusterSession, operator: OperatorSpec, dry_run: bool,
 async def _compared(cluster: ClusterSession, operator: OperatorSpec) -> list[Comparison]:
     """All objects of the operator's kinds, each with what would change. Raises ApiError."""
     found: list[Comparison] = []
-    async with previews.tools() as tools:
-        request = PreviewRequest(client=cluster.client, renderer=tools.renderer, downloads=tools.downloads)
+    async with previews.requested(cluster) as request:
         for row in (row for row in kinds.OWN if row.operator.name == operator.name):
             previewer = row.insight().previewer
             try:

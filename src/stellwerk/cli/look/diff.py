@@ -6,7 +6,6 @@ what it would apply, and dry runs of the API server show the result.
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
@@ -28,7 +27,6 @@ from stellwerk.cli.shell.output import print_result
 from stellwerk.delivery.insight import Preview, Previewer, PreviewFailed, PreviewRequest
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, to_json_object, unstructured
-from stellwerk.local.cluster import at_address
 
 
 def diff(subject: ObjectArgument | None, file: Path | None, folder: Path | None, image: str) -> int:
@@ -43,21 +41,10 @@ async def _diff(
     cluster: ClusterSession, subject: ObjectArgument | None, file: Path | None, folder: Path | None, image: str
 ) -> int:
     previewer, obj, documents = await _asked(cluster, subject, file)
-    system = at_address(cluster.client.config.server)
     if image and not previewer.accepts_image:
         kind = obj.resource.kind
         raise click.UsageError(f"--image is not for a {kind}: the images of a {kind} are in its files.")
-    async with previews.tools() as tools, AsyncExitStack() as connections:
-        request = PreviewRequest(
-            client=cluster.client,
-            renderer=tools.renderer,
-            downloads=tools.downloads,
-            documents=documents,
-            folder=folder,
-            local_folder=system.folder if system else None,
-            image=image,
-            connections=connections,
-        )
+    async with previews.requested(cluster, documents=documents, folder=folder, image=image) as request:
         preview = await _preview(previewer, obj, request)
         previews.warn(preview.warnings)
         compared, unchanged = await dry_run.of_preview(cluster.client, preview)

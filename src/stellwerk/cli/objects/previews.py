@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +16,9 @@ from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.shell import settings, text
 from stellwerk.cli.shell.errors import Exit, Failure
+from stellwerk.delivery.insight import PreviewRequest
 from stellwerk.kube.types.model import Kind
+from stellwerk.local.cluster import at_address
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.insight.preview import ComponentPreviewInput
 from stellwerk.render.binary import renderer_path
@@ -42,6 +44,25 @@ async def tools() -> AsyncIterator[Tools]:
     """Downloads and a renderer for one call."""
     async with Downloads() as downloads, Renderer(renderer_path) as renderer:
         yield Tools(downloads, renderer)
+
+
+@asynccontextmanager
+async def requested(
+    cluster: ClusterSession, *, documents: tuple[Document, ...] = (), folder: Path | None = None, image: str = ""
+) -> AsyncIterator[PreviewRequest]:
+    """What a preview gets from the cluster of a call. Connections that previews open live as long as the block."""
+    system = at_address(cluster.client.config.server)
+    async with tools() as at_hand, AsyncExitStack() as connections:
+        yield PreviewRequest(
+            client=cluster.client,
+            renderer=at_hand.renderer,
+            downloads=at_hand.downloads,
+            documents=documents,
+            folder=folder,
+            local_folder=system.folder if system else None,
+            image=image,
+            connections=connections,
+        )
 
 
 async def component_of(cluster: ClusterSession, subject: ObjectArgument) -> Component:

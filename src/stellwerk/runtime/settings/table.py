@@ -148,16 +148,24 @@ class SettingsTable(Generic[S]):
         return replace(self.defaults if base is None else base, **given)
 
     def of_process(self, words: Sequence[str], variables: Mapping[str, str]) -> S:
-        """The settings of a process that runs elsewhere with these arguments, as `--flag=value`, and variables.
+        """The settings of a process that runs elsewhere with these arguments, in any form of Go's, and variables.
 
         What cannot be read has no effect.
         """
-        given = {word.lstrip("-").partition("=")[0]: word.partition("=")[2] for word in words if word.startswith("-")}
         values: dict[str, object] = {}
-        for row in self.rows:
-            if row.flag in given and not row.is_switch:
-                with suppress(ValueError):
-                    values[row.field] = row.read(_bounded(given[row.flag]))
+        rows = {row.flag: row for row in self.rows if row.has_flag}
+        negated = {go_flags.negation(row.flag): row for row in rows.values() if row.is_switch}
+        remaining = iter(from_go(words, (self,)))
+        for word in remaining:
+            name, equals, text = word.removeprefix("--").partition("=")
+            row = rows.get(name) or negated.get(name)
+            if not word.startswith("--") or row is None:
+                continue
+            if row.is_switch:
+                values |= {} if equals else {row.field: name in rows}
+                continue
+            with suppress(ValueError):
+                values[row.field] = row.read(_bounded(text if equals else next(remaining, "")))
         return replace(self.from_environment(variables).settings, **values)
 
     def default(self, row: Setting[Any]) -> str:

@@ -76,7 +76,7 @@ class Operator:
     @classmethod
     async def of(cls, request: PreviewRequest, namespace: str) -> Operator:
         """As far as the user may read it; else with the defaults. Raises ApiError."""
-        settings = await settings_in(request.client, namespace)
+        settings = await settings_in(request, namespace)
         http = HttpClient(
             tls=None, user_agent="stellwerk-cli", connect_seconds=CONNECT_SECONDS, silence_seconds=SILENCE_SECONDS
         )
@@ -101,10 +101,12 @@ class Operator:
         return self.modules, ManifestSettings(pull_secret=self.settings.skr_image_pull_secret, injects_data=injects)
 
 
-async def settings_in(client: Client, namespace: str) -> Settings:
+async def settings_in(request: PreviewRequest, namespace: str) -> Settings:
     """The settings of the operator that runs in a namespace, or of the original; the defaults if none can be read."""
+    if request.local_folder is not None:
+        return TABLE.of_process(INSTALLATION.local_flags(request.local_folder), INSTALLATION.local_environment)
     try:
-        deployments = (await client.list(unstructured(Deployment.resource), namespace)).items
+        deployments = (await request.client.list(unstructured(Deployment.resource), namespace)).items
     except Forbidden:
         return Settings()
     for deployment in deployments:
@@ -218,7 +220,7 @@ class WatcherPreviewer:
     async def preview(self, subject: Watcher, request: PreviewRequest) -> Preview:
         """As `Previewer.preview`."""
         watcher = await as_stored(subject, request.client)
-        settings = await settings_in(request.client, watcher.metadata.namespace)
+        settings = await settings_in(request, watcher.metadata.namespace)
         steps = StepPreview(logic=WatcherLogic(SystemClock()), field_manager=labels.FIELD_MANAGER)
         own = WatcherSettings(gateway_namespace=settings.istio_gateway_namespace)
         return await steps.preview(watcher, request.client, datetime.now(UTC), (own,))
