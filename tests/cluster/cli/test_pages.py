@@ -1,4 +1,9 @@
-"""What the pages ask their readers to type works as printed, in its order, on a fresh local system."""
+"""What the pages ask their readers to type works as printed, in its order, on a fresh local system.
+
+The last journey is the way of a new user through all operators: their quickstarts, something broken in each and its
+cause, a bundle for others, and the take-over from each original, and back. The README is a journey of its own, since it
+begins with nothing.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +32,7 @@ _ORIGINALS = """
 kubectl create deployment btp-manager-controller-manager -n kyma-system --image=example.com/original:1
 kubectl get namespace component-operator || kubectl create namespace component-operator
 kubectl create deployment component-operator -n component-operator --image=example.com/original:1
+kubectl create deployment klm-controller-manager -n kcp-system --image=example.com/original:1
 """
 _ORIGINAL_CAP_OPERATOR = """
 kubectl create namespace cap-operator-system
@@ -86,21 +92,53 @@ echo '{apiVersion: v1, kind: ConfigMap, metadata: {name: extra}}' > extra.yaml
 echo '{tier: front}' > defaults.yaml
 echo '{tier: back}' > production.yaml
 """
+_CAUSES = (
+    r"Component stellwerk-sample/warehouse does not exist .*<- root cause",
+    r"CAPTenant stellwerk-bookshop/newcomer has no annotation sme.sap.com/subscription-context-secret.*<- root cause",
+    r"ModuleTemplate kcp-system/telemetry-9.9.9 does not exist.*<- root cause",
+    r"Secret kyma-system/sap-btp-manager .*<- root cause",
+)
+"""Of what is broken on the pages, one for each operator."""
+_OF_ONE_OBJECT = (
+    r"RemoteInstallation .*Kyma kcp-system/demo ",
+    r"\[operator-kyma\] Manifest kcp-system/demo-telemetry-812080235: ",
+    r"stellwerk-bundle-[-0-9]+.tar.gz$",
+)
+_TAKEN_OVER = (
+    r"BtpOperator kyma-system/btpoperator: nothing differs, \d+ unchanged$",
+    r"Component stellwerk-sample/web: nothing differs, \d+ unchanged$",
+    r"Kyma kcp-system/demo: nothing differs, \d+ unchanged$",
+    r"Manifest kcp-system/demo-telemetry-812080235: nothing differs, \d+ unchanged$",
+    r"Deployment kyma-system/btp-manager-controller-manager is stopped$",
+    r"Deployment component-operator/component-operator is stopped$",
+    r"Deployment kcp-system/klm-controller-manager is stopped$",
+    r"deployment.apps/btp-manager-controller-manager serverside-applied$",
+    r"deployment.apps/component-operator serverside-applied$",
+    r"deployment.apps/klm-controller-manager serverside-applied$",
+)
+_CAP_IS_TAKEN_OVER = (
+    r"Deployment cap-operator-system/cap-operator-(controller|webhook|subscription-server) is stopped$",
+    r"deployment.apps/cap-operator-controller created$",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """Pages that are read one after the other in one shell: what was there before, and the reader's own names."""
+    """Pages that are read one after the other in one shell: what was there before, and the reader's own names.
+
+    `shows`: what readers see, as patterns of lines.
+    """
 
     pages: tuple[str, ...]
     before: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
+    shows: tuple[str, ...] = ()
 
 
 JOURNEYS = (
     Journey(("README.md",)),
     Journey(("docs/component-operator.md", "docs/install.md", "docs/upgrade.md"), _BARE),
-    Journey(("docs/migration/cap-operator.md",), _BARE + _ORIGINAL_CAP_OPERATOR),
+    Journey(("docs/migration/cap-operator.md",), _BARE + _ORIGINAL_CAP_OPERATOR, shows=_CAP_IS_TAKEN_OVER),
     Journey(
         (
             "docs/cap-quickstart.md",
@@ -108,13 +146,16 @@ JOURNEYS = (
             "docs/tasks.md",
             "docs/troubleshooting.md",
             "docs/clm.md",
+            "docs/kyma.md",
             "docs/migration/btp-manager.md",
             "docs/migration/component-operator.md",
+            "docs/migration/kyma-lifecycle-manager.md",
             "docs/quickstart.md",
             "docs/operator-author.md",
         ),
         _WITH_SAMPLES + _ORIGINALS + _RELEASE,
         {"NAME": "web", "NAMESPACE": "stellwerk-sample", "FOLDER": "~/.local/state/stellwerk/local/module"},
+        (*_CAUSES, *_OF_ONE_OBJECT, *_TAKEN_OVER),
     ),
 )
 
@@ -173,6 +214,7 @@ def test_every_command_works_as_printed(journey: Journey, reader: Path) -> None:
     done = typed(journey.before + text, reader)
     assert done.returncode == 0, f"{done.stderr}\n{done.stdout}"
     assert not re.findall(r"^Error: .*", done.stderr, re.MULTILINE), done.stderr
+    assert [each for each in journey.shows if not re.search(each, done.stdout, re.MULTILINE)] == [], done.stdout
     if journey.pages == ("README.md",):
         assert_shown_as_printed(done.stdout)
         assert "SaaS registry: callback /callback/demo: SUCCEEDED" in done.stdout
