@@ -10,7 +10,7 @@ from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.operators.kyma.api import Kyma
 from stellwerk.operators.kyma.collections import ACCESS_SECRETS
 from stellwerk.operators.kyma.kyma.deletion import own_finalizers
-from stellwerk.operators.kyma.kyma.purge import PurgeLogic, PurgeMetrics
+from stellwerk.operators.kyma.kyma.purge import PurgeLogic, PurgeMetrics, failed
 from stellwerk.operators.kyma.settings import Settings
 from stellwerk.runtime.control.executor import next_step
 from stellwerk.runtime.control.step import Patch, RemoveFinalizer, Write
@@ -54,6 +54,16 @@ def test_nothing_is_purged_before_its_time_which_wakes_the_kyma() -> None:
 
 def test_without_an_access_secret_only_the_finalizer_goes() -> None:
     assert step(leaving(6, PURGE))[0] == (RemoveFinalizer(PURGE),)
+
+
+def test_what_could_not_be_purged_is_named_with_the_command_that_lists_it() -> None:
+    assert failed([("as.x.org", "forbidden"), ("bs", "refused")]) == (
+        "finalizers could not be removed: as.x.org: forbidden; bs: refused; "
+        "see what is left, in the remote cluster: kubectl get as.x.org,bs -A"
+    )
+    many = failed([(f"{letter}s", "no") for letter in "abcde"])
+    assert "cs: no, and 2 more; " in many
+    assert many.endswith(": kubectl get as,bs,cs -A")
 
 
 def test_the_deletion_leaves_the_finalizer_to_the_purge_only_if_there_is_one() -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -104,14 +104,12 @@ class Purge:
         self.metrics.seconds.set(time.monotonic() - begin)
         self.metrics.show(self.kyma, Problem.CLEANUP, failed=bool(failures))
         if failures:
-            more = f", and {len(failures) - _NAMED_FAILURES} more" if len(failures) > _NAMED_FAILURES else ""
-            message = f"finalizers could not be removed: {'; '.join(failures[:_NAMED_FAILURES])}{more}"
-            hands.fail(Failure(message=message, event_reason=Problem.CLEANUP))
+            hands.fail(Failure(message=failed(failures), event_reason=Problem.CLEANUP))
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`: no pass looks at these objects."""
 
-    async def _failures(self, hands: Hands) -> AsyncIterator[str]:
+    async def _failures(self, hands: Hands) -> AsyncIterator[tuple[str, str]]:
         client = hands.at(self.cluster).client
         kinds = [
             found
@@ -129,11 +127,19 @@ class Purge:
             except NotFound:  # its definition has just gone
                 continue
             except ApiError as error:
-                yield f"{kind.group_resource}: {error}"
+                yield kind.group_resource, str(error)
 
     def _is_kept(self, definition: CustomResourceDefinition) -> bool:
         group, name = definition.spec.group, definition.metadata.name
         return name == Kyma.resource.group_resource or name in self.kept or f"*.{group}" in self.kept
+
+
+def failed(failures: Sequence[tuple[str, str]]) -> str:
+    """What is shown of resources and their errors: the first ones, and the command that lists what is left. Pure."""
+    named = "; ".join(f"{resource}: {error}" for resource, error in failures[:_NAMED_FAILURES])
+    more = f", and {len(failures) - _NAMED_FAILURES} more" if len(failures) > _NAMED_FAILURES else ""
+    look = f"kubectl get {','.join(resource for resource, _ in failures[:_NAMED_FAILURES])} -A"
+    return f"finalizers could not be removed: {named}{more}; see what is left, in the remote cluster: {look}"
 
 
 def _released(obj: HasMetadata) -> MergePatch | None:
@@ -176,7 +182,7 @@ def decide(kyma: Kyma, view: View) -> PurgeStep:
 
 
 def _refused(message: str, _: StatusError | None) -> Failure:
-    return Failure(message=message, event_reason=Problem.FINALIZER)
+    return Failure(message=f"{message}; see what is lacking: stellwerk check kyma", event_reason=Problem.FINALIZER)
 
 
 @dataclass(slots=True)
