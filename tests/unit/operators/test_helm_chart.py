@@ -27,6 +27,7 @@ from stellwerk.cli.local.chart import ChartChoice
 from stellwerk.delivery import helm_chart
 from stellwerk.delivery.operator_spec import ProcessSpec
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
+from stellwerk.operators.kyma import admission
 from stellwerk.operators.kyma.installation import identity
 from stellwerk.render.errors import RenderError
 from stellwerk.render.request.request import Missing, TemplateQuery
@@ -877,3 +878,15 @@ async def test_rights_in_other_namespaces_are_where_the_process_needs_them_whate
         assert not need.namespace or (need.namespace, need.resource) in granted
     places = " and ".join(dict.fromkeys(("kcp-system", gateways, istio)))
     assert f"works on the namespaces {places}." in str(dig(objects["ConfigMap", "notes"], "data", "text"))
+
+
+async def test_kymas_are_checked_by_the_api_server_only_if_the_values_ask_for_it(chart: Chart) -> None:
+    kinds = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    objects = await chart.render({"kymaLifecycleManager": KYMA})
+    assert not kinds & {kind for kind, _ in objects}
+
+    objects = await chart.render({"kymaLifecycleManager": {**KYMA, "admissionChecks": True}})
+    for body in admission.objects():
+        made = objects[str(body["kind"]), admission.NAME]
+        assert made["spec"] == body["spec"]
+        assert dig(made, "metadata", "labels", "app.kubernetes.io/name") == "klm-controller-manager"

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from stellwerk.delivery.installation import GrantsIn, Installation, Port
-from stellwerk.operators.kyma import labels, rights
+from stellwerk.operators.kyma import admission, labels, rights
 from stellwerk.operators.kyma.api import DEFINITIONS
 from stellwerk.operators.kyma.settings import Settings
 from stellwerk.runtime.access.permission_check import Rights
@@ -28,7 +28,10 @@ def _local_flags(_: Path) -> Sequence[str]:
 
 
 def _files() -> Mapping[str, str]:
-    return {"deploy/rbac/kyma-remote-cluster.yaml": yaml.safe_dump_all(rights.remote_role(), sort_keys=False)}
+    return {
+        "deploy/rbac/kyma-remote-cluster.yaml": yaml.safe_dump_all(rights.remote_role(), sort_keys=False),
+        admission.FILE: yaml.safe_dump_all(admission.objects(), sort_keys=False, width=1_000),
+    }
 
 
 INSTALLATION = Installation(

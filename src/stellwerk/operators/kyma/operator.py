@@ -9,7 +9,7 @@ from stellwerk.operators.kyma.verbs.declared import VERBS
 
 with lazy_imports(__name__):
     from stellwerk.delivery.chart import part, values
-    from stellwerk.operators.kyma import installation, labels, process, settings
+    from stellwerk.operators.kyma import admission, installation, labels, process, settings
     from stellwerk.operators.kyma.insight import by_kind, help_topics, monitoring
 
 _GROUP = "operator.kyma-project.io"
@@ -56,6 +56,18 @@ OPERATOR = OperatorSpec(
             ),
         ),
         config_maps={"maintenancePolicyConfigMap": settings.POLICY_FOLDER},
+    ),
+    chart=lambda: part.OperatorChart(
+        values=(
+            values.Value(
+                admission.SWITCH,
+                False,
+                values.SWITCH,
+                "Have the API server refuse Kymas with a channel named none, and without an entry whose objects still "
+                "become unmanaged. The original stores them and shows an error. Kubernetes 1.30 or newer.",
+            ),
+        ),
+        templates={"admission.yaml": admission.template()},
     ),
     help=lambda: help_topics.HELP,
     insight=lambda: by_kind.INSIGHT,
