@@ -31,6 +31,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.components import MEMORY_FOR_TIME
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.eventually import eventually
 from tests.prometheus import prometheus
@@ -109,7 +110,12 @@ class Product:
         # Workers share the folder of the session, and each has a product where the tests of this file are divided.
         worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
         state = str(clusters.session_folder() / f"toy-{worker}")
-        self.environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "STELLWERK_STATE": state}
+        self.environment = {
+            **os.environ,
+            **MEMORY_FOR_TIME,
+            "PYTHONPATH": str(folder / "src"),
+            "STELLWERK_STATE": state,
+        }
 
     def python(self, *arguments: str, code: int = 0, stdin: str = "", folder: Path | None = None) -> str:
         """Run Python with the copy. Returns what it prints."""

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.components import MEMORY_FOR_TIME
 from stellwerk.render.binary import cache_folder
 from stellwerk.testing import cluster as clusters
 from tests import pages
@@ -197,7 +198,13 @@ def typed(text: str, home: Path) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LANG", "TMPDIR")}
     return subprocess.run(
         ["bash", "-c", f"{_SHELL}{text}\nexit 0"],
-        env={**kept, "HOME": str(home), "STELLWERK_CACHE": str(cache_folder()), "PYTHONUTF8": "1"},
+        env={
+            **kept,
+            **MEMORY_FOR_TIME,
+            "HOME": str(home),
+            "STELLWERK_CACHE": str(cache_folder()),
+            "PYTHONUTF8": "1",
+        },
         cwd=home / "stellwerk",
         stdin=subprocess.DEVNULL,
         capture_output=True,

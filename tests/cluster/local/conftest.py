@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.components import Options
+from stellwerk.local.components import MEMORY_FOR_TIME, Options
 from stellwerk.testing import cluster as clusters
 
 
@@ -24,7 +24,7 @@ class ByHand:
     def __init__(self, folder: Path) -> None:
         self.name = f"by-hand-{secrets.token_hex(4)}"
         self.cluster = LocalCluster(folder / self.name, Options(controllers=False, pods=False))
-        self.environment: Mapping[str, str] = {**os.environ, "STELLWERK_STATE": str(folder)}
+        self.environment: Mapping[str, str] = {**os.environ, **MEMORY_FOR_TIME, "STELLWERK_STATE": str(folder)}
 
     def arguments(self, verb: str, *more: str) -> list[str]:
         return [sys.executable, "-m", "stellwerk.local", verb, "--name", self.name, "--bare", *more]

@@ -16,6 +16,7 @@ import pytest
 
 from stellwerk.assembly import PROCESSES
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.components import MEMORY_FOR_TIME
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.eventually import eventually
 
@@ -36,7 +37,7 @@ def name() -> Iterator[str]:
 def environment() -> dict[str, str]:
     """That of somebody behind a company's proxy, which must not come between us and this machine."""
     ours = {"STELLWERK_STATE": str(clusters.session_folder()), "LC_ALL": "C.UTF-8"}
-    return {**os.environ, **ours, "HTTP_PROXY": NOBODY, "HTTPS_PROXY": NOBODY, "NO_PROXY": ""}
+    return {**os.environ, **MEMORY_FOR_TIME, **ours, "HTTP_PROXY": NOBODY, "HTTPS_PROXY": NOBODY, "NO_PROXY": ""}
 
 
 @pytest.fixture

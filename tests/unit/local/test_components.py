@@ -43,11 +43,18 @@ def test_only_tests_may_lose_data_in_a_power_cut() -> None:
     assert "--unsafe-no-fsync" in command(ETCD, Options(durable=False))
 
 
-def test_only_the_api_server_of_a_test_trades_memory_for_time() -> None:
+def test_only_the_programs_of_a_test_trade_memory_for_time_and_within_a_limit() -> None:
     brief = Options(durable=False)
-    assert "GOGC" in components.environment(API_SERVER, brief, {})
-    assert not components.environment(API_SERVER, Options(), {})
-    assert not components.environment(ETCD, brief, {})
+    for name in Options().components:
+        assert not components.environment(name, Options(), {})
+        variables = {"GOGC", "GOMEMLIMIT"} if name != PROVISIONER else set()
+        assert components.environment(name, brief, {}).keys() == variables
+
+
+def test_only_the_api_server_of_a_test_serves_without_fair_queues() -> None:
+    flag = "--enable-priority-and-fairness=false"
+    assert flag in command(API_SERVER, Options(durable=False))
+    assert flag not in command(API_SERVER, Options())
 
 
 def test_etcd_does_not_read_the_settings_of_etcdctl() -> None:
