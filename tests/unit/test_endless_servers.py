@@ -92,7 +92,7 @@ async def server(kind: str) -> AsyncIterator[int]:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("kind", sweeps.part([*ANSWERS], 3))
+@pytest.mark.parametrize("kind", sweeps.part([*ANSWERS], 8))
 async def test_endless_servers_leave_most_of_the_memory_to_others(kind: str) -> None:
     async with server(kind) as port:
         one, many = await asyncio.gather(called(kind, 1, port), called(kind, 30, port))

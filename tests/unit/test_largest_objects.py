@@ -33,7 +33,7 @@ from stellwerk.testing.largest_objects import Largest
 
 pytestmark = [pytest.mark.req("R-931"), pytest.mark.heavy, pytest.mark.sweep]
 
-SAMPLED = 9
+SAMPLED = 18
 """One of so many variants is tried if the sweep is not whole: others each day."""
 
 METADATA: JsonObject = {"name": "shop", "namespace": "team", "uid": "uid", "generation": 1}

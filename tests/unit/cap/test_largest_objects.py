@@ -124,7 +124,7 @@ BASES: dict[type[Kind], list[JsonObject]] = {
     ClusterDomain: [{**DOMAIN, "metadata": {"name": "primary", "uid": "uid"}}],
 }
 SCHEMAS = {each.versions[0].kind: dig(each.body(), "spec", "versions") for each in api.DEFINITIONS}
-SAMPLED, SAMPLED_PLANS = 24, 11
+SAMPLED, SAMPLED_PLANS = 48, 22
 """One of so many variants is judged, or planned with, if the sweep is not whole: others each day."""
 
 

@@ -31,7 +31,7 @@ AT_ONCE = 64
 """With 160 of them, complete ones waited on a busy machine until their time was over."""
 BUSY_SECONDS = 0.5
 """After so long a connection waits for what does not come, and costs nothing: another one takes its turn."""
-PARTS = 7
+PARTS = 13
 """One of so many odd bytes is sent in a run, if the sweep is not whole: a number that divides no list of them."""
 HOST = b"Host: a\r\n"
 END = b"GET /end HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
