@@ -102,7 +102,7 @@ _CAUSES = (
 """Of what is broken on the pages, one for each operator."""
 _OF_ONE_OBJECT = (
     r"RemoteInstallation .*Kyma kcp-system/demo ",
-    r"\[operator-kyma\] Manifest kcp-system/demo-telemetry-812080235: ",
+    r"\[operator-kyma\] Kyma kcp-system/demo: RemoteInstallation: ",
     r"stellwerk-bundle-[-0-9]+.tar.gz$",
 )
 _TAKEN_OVER = (
