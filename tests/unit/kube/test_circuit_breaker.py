@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 import pytest
 from tests.unit.kube.scripted import OK, serving
 
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.http.circuit_breaker import FAILURES, LONGEST_PAUSE_SECONDS, TRIAL_SECONDS, CircuitBreaker
+from stellwerk.kube.http.circuit_breaker import (
+    FAILURES,
+    FIRST_ANSWER_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    TRIAL_SECONDS,
+    CircuitBreaker,
+)
 from stellwerk.kube.http.messages import NotConnected
 from stellwerk.kube.http.transport import RequestFacts, ServerBounds
 from stellwerk.kube.login.config import ClusterConfig
@@ -218,8 +225,12 @@ async def test_failures_of_calls_that_began_before_do_not_lengthen_the_pause_and
 async def test_what_is_refused_before_any_call_says_nothing_about_the_server(made: Breaker, error: ApiError) -> None:
     await made.fails(FAILURES - 1)
     await made.fails(10, error)
+    assert (made.breaker.trouble, made.said) == ("no", [False]), "but it is shown, once, until an answer"
     await made.fails(1)
     assert made.breaker.is_open
+    await made.clock.advance(1)
+    await made.call()
+    assert (made.breaker.trouble, len(made.said)) == ("", 2)
 
 
 async def test_a_server_is_idle_since_the_end_of_its_last_call(made: Breaker) -> None:
@@ -257,3 +268,62 @@ async def test_a_client_sends_nothing_to_a_server_that_is_left_alone_and_says_wh
             assert (len(server.asked), len(facts)) == (FAILURES, counted)
             await made.clock.advance(1)
             assert await client.raw("POST", "/anything", accept="text/plain") == b"ok"
+
+
+def simulated(work: Awaitable[None]) -> None:
+    """Do something in a loop whose time skips."""
+
+    async def done() -> None:
+        await work
+
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        runner.run(done())
+
+
+async def _silent_from_the_first_call() -> None:
+    said = list[tuple[float, str]]()
+    loop = asyncio.get_running_loop()
+    breaker = CircuitBreaker(loop.time, on_change=lambda each: said.append((round(loop.time() - began), each.trouble)))
+    began = loop.time()
+
+    async def call(seconds: float, error: ApiError | None) -> None:
+        async with breaker.call():
+            await asyncio.sleep(seconds)
+            if error is not None:
+                raise error
+
+    late = f"it has not answered within {FIRST_ANSWER_SECONDS:g} s"
+    outcomes = await asyncio.gather(*(call(60 + each, SILENCE) for each in range(FAILURES)), return_exceptions=True)
+    assert [*map(type, outcomes)] == [Unreachable] * FAILURES
+    assert said == [(10, late), (62, "no answer in time")]
+    await asyncio.sleep(LONGEST_PAUSE_SECONDS)
+    await call(1, None)
+    assert said[2:] == [(93, "")]
+    await call(50, None)
+    assert len(said) == 3, "a server that has answered before is given the time of a call"
+
+
+def test_a_server_that_has_never_answered_is_in_trouble_after_ten_seconds_until_its_first_answer() -> None:
+    """Its calls go on; when they have failed, their cause is told."""
+    simulated(_silent_from_the_first_call())
+
+
+async def _slow_and_cancelled() -> None:
+    said = list[str]()
+    breaker = CircuitBreaker(asyncio.get_running_loop().time, on_change=lambda each: said.append(each.trouble))
+
+    async def call(seconds: float) -> None:
+        async with breaker.call():
+            await asyncio.sleep(seconds)
+
+    given_up = asyncio.create_task(call(20))
+    await asyncio.sleep(9)
+    given_up.cancel()
+    await asyncio.sleep(30)
+    assert not said, "nobody waits for an answer any more"
+    await asyncio.gather(call(15), call(11))
+    assert said == [f"it has not answered within {FIRST_ANSWER_SECONDS:g} s", ""]
+
+
+def test_a_first_answer_that_is_late_ends_the_trouble_and_a_call_that_was_given_up_is_none() -> None:
+    simulated(_slow_and_cancelled())

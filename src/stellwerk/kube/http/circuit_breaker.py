@@ -9,6 +9,9 @@ once, and not each after the back-off of its own object.
 
 Any answer counts as an answer, also a refusal or a fault: an admission webhook or one API service may be broken while
 the server works. Answers that are no API server's, or have no end, cost bytes, which `memory_budget` bounds.
+
+A call fails after a minute, which is long for a user who has just made a mistake in a login. So a server that has never
+answered is in trouble after ten seconds already. Its calls go on, and the first answer ends that.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 TRIAL_SECONDS = 10.0
 """How long others wait for the call that tries. The beginning of a watch may take a minute and a half to fail."""
+FIRST_ANSWER_SECONDS = 10.0
+"""How long a server that has never answered may let calls wait until that is trouble."""
 _WITHOUT_A_CALL = (AddressForbidden, LoginFailed)
 """Failures that do not show whether the server answers."""
 
@@ -51,11 +56,16 @@ class CircuitBreaker:
         self.cause = ""
         """Why the last call failed that was not answered."""
         self._refused_login = ""
+        self._has_answered = False
+        self._first_answer: asyncio.TimerHandle | None = None
+        """Ends when the first answer is late; runs while calls wait for it."""
+        self._silence = ""
 
     @property
     def trouble(self) -> str:
-        """Why no call has an effect now: the server is left alone, or refuses the login. Empty: there is no trouble."""
-        return self.cause if self.is_open else self._refused_login
+        """Why no call has an effect now: the server is left alone, refuses the login or does not prove its identity, or
+        has never answered. Empty: there is no trouble."""
+        return self.cause if self.is_open else self._refused_login or self._silence
 
     @property
     def is_open(self) -> bool:
@@ -72,9 +82,12 @@ class CircuitBreaker:
         """A block with one call in it. Raises NotConnected where the server is left alone."""
         trial = await self._admitted()
         self._under_way += 1
+        if self._first_answer is None and not self._has_answered:
+            self._first_answer = asyncio.get_running_loop().call_later(FIRST_ANSWER_SECONDS, self._note_silence)
         try:
             yield
-        except _WITHOUT_A_CALL:
+        except _WITHOUT_A_CALL as error:
+            self._note_no_login(str(error))
             raise
         except Unreachable as error:
             self._note_failure(error.cause, is_trial=trial is not None)
@@ -87,6 +100,8 @@ class CircuitBreaker:
         finally:
             self._under_way -= 1
             self._last_at = self._monotonic()
+            if not self._under_way:
+                self._await_no_answer()
             if trial is not None:
                 self._trial = None
                 trial.set()
@@ -110,6 +125,23 @@ class CircuitBreaker:
         except TimeoutError:
             raise NotConnected(self.cause) from None
 
+    def _await_no_answer(self) -> None:
+        if self._first_answer is not None:
+            self._first_answer.cancel()
+            self._first_answer = None
+
+    def _note_silence(self) -> None:
+        was_troubled = bool(self.trouble)
+        self._silence = f"it has not answered within {FIRST_ANSWER_SECONDS:g} s"
+        if not was_troubled:
+            self._on_change(self)
+
+    def _note_no_login(self, why: str) -> None:
+        """The server was not asked: it does not prove its identity, or may not be called, or there is no login."""
+        was_troubled, self._refused_login = bool(self.trouble), self._refused_login or why
+        if not was_troubled:
+            self._on_change(self)
+
     def _note_failure(self, cause: str, *, is_trial: bool) -> None:
         was_open, self.cause = self.is_open, cause
         if was_open and not is_trial:
@@ -123,6 +155,8 @@ class CircuitBreaker:
 
     def _note_answer(self, refused_login: str = "") -> None:
         was_troubled, self._failures = bool(self.trouble), 0
+        self._has_answered, self._silence = True, ""
+        self._await_no_answer()
         self._refused_login = self._refused_login if self._refused_login and refused_login else refused_login
         if was_troubled is not bool(self.trouble):
             self._on_change(self)

@@ -150,7 +150,8 @@ class RemoteClusters(Generic[V]):
         `build` gets the cluster and the Secret of its first user. `weight` returns the bytes of a view. `wake` is
         called for each user of a cluster whose caches are filled or that answers again, and by `wake_users`.
         `on_trouble` is called with a view when its cluster does not answer or refuses the login, and why, and with an
-        empty text when that is over. `on_count` is called when the number of kubeconfigs changed, `on_gone` with the
+        empty text when that is over; again if the cause is known better. `on_count` is called when the number of
+        kubeconfigs changed, `on_gone` with the
         host and port of a server that no cluster uses any more.
         """
         self.home = home
@@ -312,7 +313,7 @@ class RemoteClusters(Generic[V]):
         if remote is not None and remote.opened is not None:
             self._on_trouble(remote.opened.view, breaker.trouble)
         if breaker.trouble:
-            _log.warning("%s is left alone, and tried now and then: %s", cluster.name, breaker.trouble)
+            _log.warning("%s is of no use, and tried now and then: %s", cluster.name, breaker.trouble)
         else:
             _log.info("%s answers again", cluster.name)
             self.wake_users(cluster)

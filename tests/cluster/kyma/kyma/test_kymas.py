@@ -20,6 +20,7 @@ from tests.unit.kyma.kyma.worlds import component
 from stellwerk.api.core import Namespace, Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.http.transport import LARGEST_FOREIGN_ANSWER_BYTES
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, Kind, metadata_of, unstructured
@@ -42,7 +43,15 @@ from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.supervision.backoff import Backoff
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import AnswerInstead, CutConnection, Drop, FaultProxy, RequestFault, first, requests
+from stellwerk.testing.faults import (
+    AnswerInstead,
+    CutConnection,
+    Drop,
+    FaultProxy,
+    RequestFault,
+    first,
+    requests,
+)
 
 HOME = labels.KCP_NAMESPACE
 HOME_COLLECTIONS = (
@@ -79,10 +88,13 @@ class Works:
 
     # ---- what people do
 
-    async def log_in(self, name: str = "k", comment: str = "", line: FaultProxy | None = None) -> None:
-        """Give a Kyma an access Secret, or another one; `line`: the way to its cluster."""
+    async def log_in(self, name: str = "k", comment: str = "") -> None:
+        """Give a Kyma an access Secret, or another one."""
+        await self.log_in_with(name, self.remote_line.kubeconfig.read_text() + f"# {comment}\n")
+
+    async def log_in_with(self, name: str, text: str) -> None:
+        """Give a Kyma an access Secret with this kubeconfig."""
         metadata: JsonObject = {"name": f"access-{name}", "namespace": HOME, "labels": {labels.KYMA_NAME_LABEL: name}}
-        text = (line or self.remote_line).kubeconfig.read_text() + f"# {comment}\n"
         await self.home.apply(Secret, {"metadata": metadata, "stringData": {labels.KUBECONFIG_KEY: text}})
 
     async def offer(self, module: str, **channels: str) -> None:
@@ -194,7 +206,9 @@ async def works(
         sources = InformerSources(Here(manager, HOME), HOME_COLLECTIONS)
         clusters = RemoteClusters[RemoteSources](
             Cluster(ours, clock=manager.clock),
-            connect=lambda config, bounds: Client.connect(config, bounds),
+            connect=lambda config, bounds: Client.connect(
+                config, bounds, largest_answer_bytes=LARGEST_FOREIGN_ANSWER_BYTES
+            ),
             build=lambda cluster, _: RemoteSources(cluster, known.RUNTIME_COLLECTIONS),
             clock=manager.clock,
             border=Border(manager.metrics, manager.clock),
@@ -395,34 +409,46 @@ async def test_a_cluster_that_refuses_the_login_is_an_error_until_the_secret_cha
     await works.log_in()
 
 
-HOSTILE: dict[str, RequestFault] = {
-    "silent": Drop(),
-    "cut": CutConnection(),
-    "garbage": AnswerInstead(200, raw=b"<html>who are you?</html>"),
-    "forbidden": AnswerInstead(403),
-    "refused": AnswerInstead(401),
+HOSTILE: dict[str, tuple[RequestFault | None, str]] = {
+    "silent": (Drop(), "answer"),
+    "cut": (CutConnection(), "the connection was cut"),
+    "garbage": (AnswerInstead(200, raw=b"<html>who are you?</html>"), "cannot"),
+    "flood": (AnswerInstead(200, raw=b" " * (LARGEST_FOREIGN_ANSWER_BYTES + 1)), "the answer is larger than 16 MiB"),
+    "forbidden": (AnswerInstead(403), "not permitted to list and watch"),
+    "refused": (AnswerInstead(401), "the fault proxy refuses it"),
+    "another": (None, "leads to another cluster than before"),
+    "certificate": (None, "does not prove its identity"),
 }
+"""How a cluster fails, and what its Kyma says about it."""
 
 
-async def test_clusters_that_fail_in_their_ways_hold_up_no_other_kyma(
+@pytest.mark.req("KYMA-46")
+async def test_fifty_clusters_that_fail_in_their_ways_hold_up_no_other_kyma(
     works: Works, remote_cluster: LocalCluster
 ) -> None:
-    """Twenty-five clusters behind five faults, and one worker: a good one becomes Ready among them."""
+    """Eight faults, and one worker: a good one becomes Ready among them, and each of the others names its own cause."""
     await works.offer("amod", regular="1.0.0")
-    names = [f"{fault}-{number}" for fault in HOSTILE for number in range(5)]
+    names = {f"{fault}-{number}": fault for fault in HOSTILE for number in range(2 if fault == "flood" else 7)}
     async with contextlib.AsyncExitStack() as stack:
-        for fault, meets in HOSTILE.items():
+        for fault, (meets, _) in HOSTILE.items():
             line = await stack.enter_async_context(FaultProxy(remote_cluster.kubeconfig))
-            line.on_requests(requests(), meets)
-            for number in range(5):
-                await works.log_in(f"{fault}-{number}", f"{fault} {number}", line)
-                await works.create(f"{fault}-{number}", "amod")
+            if meets is not None:
+                line.on_requests(requests("list", "namespaces") if fault == "flood" else requests(), meets)
+            login = line.kubeconfig.read_text()
+            if fault == "certificate":  # that of the authority which signed the one of another server
+                login = works.remote_line.kubeconfig.read_text().replace(works.remote_line.url, line.url)
+            for name in (name for name, its in names.items() if its == fault):
+                await works.log_in_with(name, f"{login}# {name}\n")
+                noted = {labels.CLUSTER_ANNOTATION: "that of yesterday"} if fault == "another" else {}
+                listed: list[Any] = [{"name": "amod", "managed": True}]
+                spec: JsonObject = {"channel": "regular", "modules": listed}
+                await works.home.create(Kyma, body(Kyma, name, spec, annotations={**noted}))
         await works.log_in()
         await works.create("k", "amod")
         await works.become("Ready")
         await works.shows("Ready")
-        for fault in HOSTILE.keys() - {"silent"}:  # which takes three calls
-            await works.shows("Error", f"the cluster of Secret {HOME}/access-{fault}-0", f"{fault}-0")
+        for name, fault in names.items():
+            await works.shows("Error", HOSTILE[fault][1], name)
         for name in names:
             await works.home.delete(metadata_of(Kyma), name, HOME)
             await works.home.delete(metadata_of(Secret), f"access-{name}", HOME)
