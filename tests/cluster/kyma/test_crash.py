@@ -135,6 +135,8 @@ class Scene:
             manifests = (await self.home.list(Manifest, HOME)).items
             ready = [each for each in manifests if each.status.state == "Ready" and not each.metadata.is_terminating]
             assert len(ready) == len(manifests) == len(versions)
+            for each in ready:  # the state may still be that of the former layer
+                assert each.metadata.annotations[labels.SYNCED_LAYER_ANNOTATION] == each.spec.install.source["ref"]
             ours = (await self.remote.list(ConfigMap, SPACE, labels=f"{labels.MANAGED_BY_LABEL}={labels.KYMA}")).items
             assert {each.metadata.name for each in ours} == {*maps}
             assert (found, users.status.state) == (versions, "Ready")
