@@ -108,6 +108,13 @@ SYNCED = (
     SyncedResource(group="apps", version="v1", kind="Deployment", name="manager", namespace="default"),
     SyncedResource(group="rbac.authorization.k8s.io", version="v1", kind="ClusterRole", name="reader", namespace=""),
 )
+WORKS: JsonObject = {
+    "observedGeneration": 1,
+    "conditions": [
+        {"type": kind, "status": "True", "reason": "NewReplicaSetAvailable"} for kind in ("Progressing", "Available")
+    ],
+}
+"""The status of a Deployment."""
 FINALIZERS = (labels.MANIFEST_FINALIZER, labels.LABEL_REMOVAL_FINALIZER)
 
 
@@ -291,6 +298,27 @@ def test_a_new_module_needs_a_patch_two_statuses_and_an_apply_for_each_object() 
     assert len(applied(course)) == len(SYNCED)
 
 
+def test_the_conditions_of_a_manifest_name_the_generation_that_its_state_is_about() -> None:
+    """Also if the state is the same as before; while objects are brought up to date they name the former one."""
+    world = World(there=after_the_first_pass(MODULE, WORKS))
+    ready = installed(status=world.course(installed()).status)
+    assert ready.status.state is State.Ready
+    newer = MODULE.replace("red", "blue")
+    spec = manifest(newer).spec
+    moved = msgspec.structs.replace(
+        ready, spec=spec, metadata=msgspec.structs.replace(ready.metadata, generation=2, resource_version="9")
+    )
+    world.texts = (MODULE, newer)
+    course = world.course(moved)
+    (applying,) = [each for each in course.steps if any(isinstance(write, ApplyModule) for write in each.writes)]
+    for status, expected in ((applying.status, {1}), (course.status, {2})):
+        assert status is not None
+        assert {each.observed_generation for each in status.conditions} == expected
+    world.trouble = "it is silent"
+    failed = world.course(moved).status
+    assert (failed.state, {each.observed_generation for each in failed.conditions}) == (State.Error, {2})
+
+
 def test_a_manifest_that_waits_for_an_answer_after_its_finalizers_shows_no_status_for_that() -> None:
     world = World()
     world.unlisted = (CONFIG_MAPS,)
@@ -326,10 +354,7 @@ def after_the_first_pass(text: str, status: JsonObject) -> list[tuple[Resource, 
 
 @pytest.mark.req("KYMA-08", "KYMA-62")
 def test_a_module_whose_manager_works_is_ready_and_needs_nothing_more() -> None:
-    conditions: list[Any] = [
-        {"type": kind, "status": "True", "reason": "NewReplicaSetAvailable"} for kind in ("Progressing", "Available")
-    ]
-    world = World(there=after_the_first_pass(MODULE, {"observedGeneration": 1, "conditions": conditions}))
+    world = World(there=after_the_first_pass(MODULE, WORKS))
     course = world.course(installed())
     assert course.writes == []
     assert (course.status.state, operation(course.status)) == (State.Ready, "resources are ready")

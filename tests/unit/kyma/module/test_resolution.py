@@ -15,10 +15,11 @@ from tests.unit.kyma.kyma.worlds import DELETED, HOME, PREFIX, a_kyma, a_meta, a
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import JsonObject, Unreadable
+from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.kyma.api import Kyma, ModuleStatus
-from stellwerk.operators.kyma.api_manifest import InstallInfo, Manifest
+from stellwerk.operators.kyma.api_manifest import InstallInfo, Manifest, ManifestStatus
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleReleaseMetaSpec, ModuleTemplate
-from stellwerk.operators.kyma.api_status import State
+from stellwerk.operators.kyma.api_status import LastOperation, State
 from stellwerk.operators.kyma.collections import MANIFESTS, METAS, TEMPLATES
 from stellwerk.operators.kyma.fleet.rollout import ROLLOUTS
 from stellwerk.operators.kyma.mandatory.modules import version_of
@@ -241,7 +242,9 @@ OLD_FORM = tuple(a_template("amod", each, channel="regular") for each in ("1.0.0
     ("world", "state", "message", "effect"),
     [
         pytest.param(INSTALLED, "Ready", "", "", id="nothing has changed"),
-        pytest.param(INSTALLED.but(modules=({"name": "amod", "channel": "fast"},)), "Ready", "", "write", id="channel"),
+        pytest.param(
+            INSTALLED.but(modules=({"name": "amod", "channel": "fast"},)), "Processing", "", "write", id="channel"
+        ),
         pytest.param(FAST.but(modules=({"name": "amod"},)), "Warning", SKEW, "", id="older version"),
         pytest.param(
             FAST.but(modules=({"name": "amod"},)).but(
@@ -311,6 +314,44 @@ def test_a_module_gets_its_version_or_a_reason(world: World, state: str, message
     assert (plan.wanted is not None, plan.removed is not None) == (effect == "write", effect == "delete")
 
 
+@pytest.mark.req("KYMA-21", "R-306")
+@pytest.mark.parametrize(
+    ("state", "observed", "marks", "expected"),
+    [
+        pytest.param("Ready", 2, {}, "Ready", id="about the spec as it is"),
+        pytest.param("Ready", 1, {}, "Processing", id="about a former spec"),
+        pytest.param("Error", 1, {}, "Processing", id="what failed may be mended"),
+        pytest.param("Error", 2, {}, "Error", id="what fails now"),
+        pytest.param("", 1, {}, "", id="no state"),
+        pytest.param("Ready", 0, {}, "Ready", id="conditions without a generation"),
+        pytest.param("Ready", 1, {"annotations": {"sync-oci-ref": "sha256:a"}}, "Ready", id="the original, applied"),
+        pytest.param(
+            "Ready", 1, {"annotations": {"sync-oci-ref": "sha256:b"}}, "Processing", id="the original, moving"
+        ),
+        pytest.param(
+            "Error", 1, {"annotations": {"sync-oci-ref": "sha256:a"}}, "Processing", id="the original, failed"
+        ),
+        pytest.param("Ready", 1, {"labels": {f"{PREFIX}/skip-reconciliation": "true"}}, "Ready", id="left alone"),
+        pytest.param("Ready", 1, {"deletion_timestamp": NOW}, "Ready", id="being deleted"),
+    ],
+)
+def test_the_state_of_a_former_spec_is_not_that_of_the_module(
+    state: str, observed: int, marks: dict[str, Any], expected: str
+) -> None:
+    (seen,) = INSTALLED.manifests
+    condition = Condition(type="Installation", status="True", observed_generation=observed)
+    status = ManifestStatus(state=State(state), conditions=(condition,), last_operation=LastOperation(operation="why"))
+    install = InstallInfo(name="raw-manifest", source={"ref": "sha256:a"})
+    metadata = {"generation": 2, **marks, "labels": {**seen.metadata.labels, **marks.get("labels", {})}}
+    moved = msgspec.structs.replace(
+        seen,
+        metadata=msgspec.structs.replace(seen.metadata, **metadata),
+        spec=msgspec.structs.replace(seen.spec, install=install),
+        status=status,
+    )
+    assert shown(INSTALLED.but(manifests=(moved,)).plan()) == (expected, "why" if expected == "Error" else "")
+
+
 @pytest.mark.req("KYMA-30")
 def test_labels_of_the_kyma_admit_beta_and_internal_modules() -> None:
     for beta, internal, has_beta, has_internal in product((False, True), repeat=4):
@@ -353,8 +394,8 @@ LATER, OPEN = (Offers(component=component, windows=Policy(default=OneWindow(Wind
     [
         pytest.param(DOWNTIME.but(offers=LATER), "Ready",
                      "waiting for next maintenance window to update module version", True, False, id="later"),
-        pytest.param(DOWNTIME.but(offers=OPEN), "Ready", "", False, True, id="open"),
-        pytest.param(DOWNTIME.but(offers=LATER, skips_windows=True), "Ready", "", False, True, id="skipped"),
+        pytest.param(DOWNTIME.but(offers=OPEN), "Processing", "", False, True, id="open"),
+        pytest.param(DOWNTIME.but(offers=LATER, skips_windows=True), "Processing", "", False, True, id="skipped"),
         pytest.param(DOWNTIME.but(offers=LATER, status=(), manifests=()), "", "", False, True, id="first installation"),
         pytest.param(
             DOWNTIME.but(

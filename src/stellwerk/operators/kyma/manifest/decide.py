@@ -167,7 +167,7 @@ class _Decision:
         With `operation`, its cause is waited for, which are the objects `on`.
         """
         if state is not None:
-            self.shown = status.shown(self.shown, state, operation, self.view.now)
+            self.shown = status.shown(self.manifest, self.shown, state, operation, self.view.now)
         waits: tuple[Wait, ...] = ()
         if operation and not writes:
             objects = [Wait(each, operation, seconds, there.cluster if there is not None else None) for each in on]
@@ -380,7 +380,7 @@ class _Decision:
         state, cause, on = self._state(remote, module)
         if state is State.Ready:
             self.shown = status.met(self.manifest, self.shown, ConditionType.INSTALLATION, self.view.now)
-            self.shown = status.shown(self.shown, State.Ready, status.READY, self.view.now)
+            self.shown = status.shown(self.manifest, self.shown, State.Ready, status.READY, self.view.now)
             return Step(status=self.shown)
         return self._step(state, cause, on=on, there=remote)
 
@@ -612,7 +612,7 @@ class ManifestLogic:
         """As `Logic.unknown`: a moment shows nothing; what lasts, such as missing rights, is an error."""
         if missing.why in (LOADING, NOT_LISTED):
             return Step(waits=(Wait(str(missing)),))
-        shown = status.shown(status.begun(manifest, view.now), State.Error, str(missing), view.now)
+        shown = status.shown(manifest, status.begun(manifest, view.now), State.Error, str(missing), view.now)
         return Step(status=shown, waits=(Wait(str(missing)),))
 
     def failed(self, manifest: Manifest, failure: Failure) -> ManifestStatus:
@@ -622,4 +622,4 @@ class ManifestLogic:
     def unexpected(self, manifest: Manifest, message: str) -> ManifestStatus:
         """As `Logic.unexpected`."""
         now = self.clock.now()
-        return status.shown(status.begun(manifest, now), State.Error, message, now)
+        return status.shown(manifest, status.begun(manifest, now), State.Error, message, now)

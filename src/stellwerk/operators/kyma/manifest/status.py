@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from stellwerk.kube.types.object_meta import Condition, kubernetes_time
+from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api_manifest import (
     CustomResourcePolicy,
     Manifest,
@@ -87,18 +88,49 @@ def met(manifest: Manifest, status: ManifestStatus, condition: ConditionType, no
     return _with_operation(met_status, _WORDS[condition].true, now)
 
 
-def shown(status: ManifestStatus, state: State, operation: str, now: datetime) -> ManifestStatus:
-    """The status with a state and its cause."""
+def lost_resource(manifest: Manifest, status: ManifestStatus, now: datetime) -> ManifestStatus:
+    """The status of a Manifest whose default custom resource was created in another cluster than the present one."""
+    if not conditions.is_true(status.conditions, ConditionType.MODULE_CR):
+        return status
+    return _with_condition(manifest, status, ConditionType.MODULE_CR, now, holds=False)
+
+
+def shown(manifest: Manifest, status: ManifestStatus, state: State, operation: str, now: datetime) -> ManifestStatus:
+    """The status with a state and its cause, and with conditions that say which generation both are about."""
     text = conditions.truncated(operation, conditions.MESSAGE_LIMIT)
+    status = _about(status, manifest.metadata.generation)
     if status.state is state and status.last_operation is not None and status.last_operation.operation == text:
         return status
     return _with_operation(msgspec.structs.replace(status, state=state), text, now)
+
+
+def state_of(manifest: Manifest) -> State:
+    """The state for those who asked for the spec as it is: Processing while what is shown is about a former one.
+
+    Conditions of the original keep the generation in which they were met; then the layer that was applied completely
+    tells. What is left alone, or being deleted, has no other state than the one that is shown.
+    """
+    metadata, state = manifest.metadata, manifest.status.state
+    is_left_alone = metadata.labels.get(labels.SKIP_RECONCILIATION_LABEL) == "true"
+    if state is State.Unset or metadata.is_terminating or is_left_alone:
+        return state
+    if not any(0 < each.observed_generation < metadata.generation for each in manifest.status.conditions):
+        return state
+    wanted = manifest.spec.install.source.get("ref", "")
+    is_applied = bool(wanted) and metadata.annotations.get(labels.SYNCED_LAYER_ANNOTATION) == wanted
+    return state if is_applied and state is State.Ready else State.Processing
 
 
 def with_synced(status: ManifestStatus, synced: Iterable[SyncedResource]) -> ManifestStatus:
     """The status with these objects. The original lists the same ones in another order, which is no change."""
     listed = set(synced)
     return status if listed == set(status.synced) else msgspec.structs.replace(status, synced=tuple(sorted(listed)))
+
+
+def _about(status: ManifestStatus, generation: int) -> ManifestStatus:
+    """The status, all of whose conditions are about a generation."""
+    about = tuple(msgspec.structs.replace(each, observed_generation=generation) for each in status.conditions)
+    return status if about == status.conditions else msgspec.structs.replace(status, conditions=about)
 
 
 def _with_operation(status: ManifestStatus, operation: str, now: datetime) -> ManifestStatus:

@@ -38,6 +38,7 @@ from stellwerk.operators.kyma.collections import MANIFESTS_OF_KYMA, METAS, TEMPL
 from stellwerk.operators.kyma.fleet.rollout import has_turn, waiting_message
 from stellwerk.operators.kyma.kyma.catalog import is_marked, module_of
 from stellwerk.operators.kyma.mandatory.modules import version_of
+from stellwerk.operators.kyma.manifest.status import state_of
 from stellwerk.operators.kyma.module.windows import NoWindow, Policy
 from stellwerk.render.errors import SourceError
 from stellwerk.runtime.clock import Clock, SystemClock
@@ -299,15 +300,13 @@ def as_module(manifest: Manifest) -> Manifest:
     spec = ManifestSpec(version=manifest.spec.version, custom_resource_policy=manifest.spec.custom_resource_policy)
     cause = cause_of(manifest)
     last = LastOperation(operation=cause) if cause else None
-    return Manifest(
-        metadata=metadata, spec=spec, status=ManifestStatus(state=manifest.status.state, last_operation=last)
-    )
+    return Manifest(metadata=metadata, spec=spec, status=ManifestStatus(state=state_of(manifest), last_operation=last))
 
 
 def cause_of(manifest: Manifest) -> str:
     """Why a Manifest is not as it should be, or what its deletion waits for; empty while it is well."""
     last = manifest.status.last_operation
-    return last.operation if last is not None and manifest.status.state in _UNWELL else ""
+    return last.operation if last is not None and state_of(manifest) in _UNWELL else ""
 
 
 def _offer(meta: ModuleReleaseMeta) -> ModuleReleaseMetaSpec:
@@ -360,6 +359,8 @@ class _Resolution:
             return Plan(name=module.name, status=status)
         body = self._manifest(module, name, found)
         status = self._shown(module, found, body, seen)
+        if is_due and seen is not None and not seen.metadata.is_terminating:  # its state is about the former spec
+            status = msgspec.structs.replace(status, state=State.Processing, message="")
         return Plan(
             name=module.name,
             status=status if module.managed else _unmanaged(status),
