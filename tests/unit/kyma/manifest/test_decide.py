@@ -620,6 +620,29 @@ def test_the_default_custom_resource_is_created_once() -> None:
     assert not [each for each in again.writes if isinstance(each, Create)], "its users have deleted it"
 
 
+@pytest.mark.req("R-210")
+def test_the_default_custom_resource_is_created_once_in_each_cluster_of_the_kyma() -> None:
+    """The cluster is noted with the finalizers, and a new one when the status says that nothing was created there."""
+    first = World(served=(SAMPLE,)).course(manifest(resource=DEFAULT))
+    (noted, *_) = first.writes
+    assert isinstance(noted, Patch)
+    assert dig(noted.fields, "metadata", "annotations", labels.CLUSTER_ANNOTATION) == "one"
+    layer = {labels.SYNCED_LAYER_ANNOTATION: InlineObjects(MODULE).digest}
+    there: dict[str, Any] = {"resource": DEFAULT, "finalizers": (*FINALIZERS, labels.RESOURCE_FINALIZER), "status": first.status}
+    before = installed(**there, annotations={**layer, labels.CLUSTER_ANNOTATION: "one"})
+    moved = World(served=(SAMPLE,), cluster="two").course(before)
+    assert [type(each).__name__ for each in moved.writes] == ["Patch", "ApplyModule", "Create"]
+    note = next(
+        number for number, step in enumerate(moved.steps) if any(isinstance(each, Patch) for each in step.writes)
+    )
+    assert any(step.status and not is_true(step.status.conditions, "ModuleCR") for step in moved.steps[:note])
+    assert is_true(moved.status.conditions, "ModuleCR")
+    after = installed(**{**there, "status": moved.status}, annotations={**layer, labels.CLUSTER_ANNOTATION: "two"})
+    assert World(served=(SAMPLE,), there=after_the_first_pass(MODULE, WORKS), cluster="two").course(after).writes == []
+    former = World(served=(SAMPLE,), there=after_the_first_pass(MODULE, WORKS)).course(installed(**there))
+    assert former.writes == [], "a Manifest that does not say where is left as it is"
+
+
 @pytest.mark.req("KYMA-17")
 def test_a_policy_that_ignores_it_creates_none() -> None:
     course = World(served=(SAMPLE,)).course(manifest(resource=DEFAULT, custom_resource_policy="Ignore"))

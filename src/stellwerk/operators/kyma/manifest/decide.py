@@ -254,11 +254,18 @@ class _Decision:
         if self._is_unmanaged:
             return self._unmanage(remote)
         digest, module = self._layer(remote)
+        where = self._place_of_resource(remote)
+        was_elsewhere = where and labels.CLUSTER_ANNOTATION in self.manifest.metadata.annotations
+        if was_elsewhere and is_true(self.shown.conditions, ConditionType.MODULE_CR):
+            # Saved before the cluster is noted, so that a crash in between forgets nothing.
+            return Step(status=status.lost_resource(self.manifest, self.shown, self.view.now))
         needed = [labels.MANIFEST_FINALIZER, labels.LABEL_REMOVAL_FINALIZER, *self._finalizer_of_resource]
         if missing := [each for each in needed if each not in self._finalizers]:
             annotations = self.manifest.metadata.annotations
             first = {} if labels.SYNCED_LAYER_ANNOTATION in annotations else {labels.SYNCED_LAYER_ANNOTATION: digest}
-            return self._with_finalizers((*self._finalizers, *missing), {**first})
+            return self._with_finalizers((*self._finalizers, *missing), {**first, **where})
+        if was_elsewhere:
+            return self._step(writes=(self._patch({"annotations": where}),))
         self.shown = status.met(self.manifest, self.shown, ConditionType.RESOURCES, self.view.now)
         is_same = self.manifest.metadata.annotations.get(labels.SYNCED_LAYER_ANNOTATION) == digest
         step = self._bring(remote, module, same_layer=is_same)
@@ -270,7 +277,7 @@ class _Decision:
         if is_same or last.status != self.manifest.status:
             return last
         # The state is saved before the layer is noted, so that Ready with a layer is never that of a former one.
-        return self._step(writes=(self._patch({"annotations": {labels.SYNCED_LAYER_ANNOTATION: digest}}),))
+        return self._step(writes=(self._patch({"annotations": {labels.SYNCED_LAYER_ANNOTATION: digest, **where}}),))
 
     def _refuse_orphan(self) -> None:
         """Raises Problem for a Manifest that no Kyma answers for: nothing is applied, and nothing deleted."""
@@ -354,6 +361,13 @@ class _Decision:
                 return self._step(writes=(create,))
             self.shown = status.met(self.manifest, self.shown, ConditionType.MODULE_CR, self.view.now)
         return None
+
+    def _place_of_resource(self, remote: View) -> JsonObject:
+        """The annotation that the Manifest lacks about the cluster where its default custom resource is created. One
+        that was installed before there was such an annotation gets it with another write."""
+        found = access.identity(remote) if status.has_default_resource(self.manifest.spec) else ""
+        is_noted = self.manifest.metadata.annotations.get(labels.CLUSTER_ANNOTATION) == found
+        return {labels.CLUSTER_ANNOTATION: found} if found and not is_noted else {}
 
     @property
     def _finalizer_of_resource(self) -> tuple[str, ...]:
