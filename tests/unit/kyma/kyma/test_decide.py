@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -27,7 +28,7 @@ from tests.unit.kyma.kyma.worlds import (
 from stellwerk.api.core import Namespace
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, Unstructured
-from stellwerk.kube.types.object_meta import FieldManager
+from stellwerk.kube.types.object_meta import Condition, FieldManager
 from stellwerk.operators.kyma import collections as known
 from stellwerk.operators.kyma.api import Kyma
 from stellwerk.operators.kyma.api_manifest import Manifest, ManifestStatus
@@ -201,7 +202,9 @@ class World:
             changed["managers"] = (FieldManager(manager="catalog-sync", operation="Apply"),)
         if collection is MANIFESTS:
             changed["finalizers"] = ("declarative.kyma-project.io/finalizer",)
+            changed["generation"] = 1
             if former is not None:
+                changed["generation"] = former.metadata.generation + (answer.spec != former.spec)
                 answer = msgspec.structs.replace(answer, status=former.status)
         return msgspec.structs.replace(answer, metadata=msgspec.structs.replace(seen, **changed))
 
@@ -237,8 +240,9 @@ class World:
 
     def become(self, state: State, operation: str = "") -> None:
         """The controller of Manifests does its work."""
-        last = LastOperation(operation=operation)
-        changed = msgspec.structs.replace(self.manifest, status=ManifestStatus(state=state, last_operation=last))
+        about = Condition(type="Installation", status="True", observed_generation=self.manifest.metadata.generation)
+        status = ManifestStatus(state=state, conditions=(about,), last_operation=LastOperation(operation=operation))
+        changed = msgspec.structs.replace(self.manifest, status=status)
         self.here[MANIFESTS] = {changed.key: changed}
 
     def due(self) -> datetime | None:
@@ -599,6 +603,7 @@ def test_a_module_becomes_a_manifest_and_its_state_is_shown_on_both_sides() -> N
         "Apply ModuleTemplate kyma-system/amod-1.0.0",
         "Apply ModuleTemplate kyma-system/amod-2.0.0",
         "Apply ModuleReleaseMeta kyma-system/amod",
+        "status Processing: started processing",
         f"Apply Manifest kcp-system/{AMOD}",
         "status Processing: waiting for all modules to become ready",
         "Show the status of Kyma kyma-system/default",
@@ -637,6 +642,94 @@ def test_what_the_user_edits_is_followed_and_the_default_list_is_not() -> None:
     del world.there[RUNTIME_KYMAS][THERE]
     assert world.run()[0] == "Create Kyma kyma-system/default"
     assert world.user.spec.modules == ()
+
+
+@pytest.mark.req("KYMA-34")
+def test_wherever_a_pass_is_cut_off_a_module_that_is_removed_then_leaves_no_manifest() -> None:
+    """A Manifest that no status names would be nobody's: a status names it before it is created."""
+    for cut in range(len(BEGAN) + len(PREPARED), 20):
+        world = with_amod()
+        world.run(cut)
+        world.edit(modules=[])
+        world.run()
+        if world.here.get(MANIFESTS):
+            assert world.manifest.metadata.is_terminating
+            assert [each.text for each in world.step().waits] == ["module amod is being removed"]
+            world.here[MANIFESTS] = {}
+            world.run()
+        assert (world.state, world.modules(), world.user.status.modules) == (State.Ready, {}, ())
+
+
+WISHES: dict[str, list[dict[str, Any]]] = {
+    "regular": [{"name": "amod"}],
+    "fast": [{"name": "amod", "channel": "fast"}],
+    "nowhere": [{"name": "amod", "channel": "nowhere"}],
+    "let go": [{"name": "amod", "managed": False}],
+    "leave": [],
+}
+
+
+@pytest.mark.req("R-109", "KYMA-34")
+@pytest.mark.parametrize("seed", range(40))
+def test_a_kyma_that_rests_has_what_its_user_wants_or_names_what_it_waits_for(seed: int) -> None:
+    """Whatever the user wanted before, and however far the Manifest has come with that."""
+    chance, world = random.Random(seed), with_amod()
+    world.run()
+    for _ in range(8):
+        wish = chance.choice([*WISHES])
+        world.edit(modules=WISHES[wish])
+        for _ in range(chance.randint(0, 3)):
+            world.run(most=chance.choice([1, 2, 100]))
+            _manifest_acts(world, chance)
+        world.run()
+        world.now += timedelta(seconds=3)  # progress is shown now and then
+        world.run()
+        found = list(world.here.get(MANIFESTS, {}).values())
+        is_settled = all(_is_settled(each) for each in found)
+        shown = {"leave": "", "let go": "Unmanaged"}.get(wish, "Ready")
+        is_met = is_settled and list(world.modules().values()) == [shown][: bool(shown)]
+        assert bool(world.step().waits) is not is_met, (wish, found, world.modules())
+        is_left_behind = any(not each.metadata.is_terminating and not _is_let_go(each) for each in found)
+        assert not (wish == "leave" and is_left_behind)
+
+
+def _is_let_go(manifest: Manifest) -> bool:
+    return f"{PREFIX}/is-unmanaged" in manifest.metadata.annotations
+
+
+def _is_settled(manifest: Manifest) -> bool:
+    """Whether it stays as it is: it is Ready and not being deleted; or it goes by itself and nothing waits for that."""
+    metadata = manifest.metadata
+    is_about = all(each.observed_generation == metadata.generation for each in manifest.status.conditions)
+    return _is_let_go(manifest) or (manifest.status.state is State.Ready and is_about and not metadata.is_terminating)
+
+
+def _manifest_acts(world: World, chance: random.Random) -> None:
+    """The controller of Manifests goes one step."""
+    if not world.here.get(MANIFESTS):
+        return
+    if _is_let_go(world.manifest) or world.manifest.metadata.is_terminating:
+        if chance.random() < 0.5:
+            world.here[MANIFESTS] = {}
+        elif world.manifest.metadata.is_terminating:
+            world.become(State.Deleting, "waiting for module crs deletion")
+        return
+    world.become(chance.choice([State.Ready, State.Ready, State.Processing, State.Error]), "why")
+
+
+@pytest.mark.req("KYMA-21")
+def test_a_module_with_a_new_version_is_not_ready_before_its_manifest_is_so_about_that_version() -> None:
+    """However far the pass has come, and whoever reads the status on the way: on both sides, in each step."""
+    world = installed()
+    world.edit(channel="fast", modules=[{"name": "amod"}])
+    assert world.kyma is not None
+    while world.run(most=1):
+        for module in (*world.kyma.status.modules, *world.user.status.modules):
+            assert (module.version, module.state) != ("2.0.0", "Ready")
+    assert (world.state, world.modules()) == (State.Processing, {"amod": "Processing"})
+    world.become(State.Ready)
+    world.run()
+    assert [(each.version, each.state) for each in world.user.status.modules] == [("2.0.0", State.Ready)]
 
 
 @pytest.mark.req("KYMA-27")
@@ -727,6 +820,7 @@ def test_a_manifest_that_is_refused_fails_its_module_alone_and_is_tried_again() 
     world.metas = [a_meta("amod", regular="1.0.0", fast="2.0.0"), a_meta("bmod", regular="1.0.0")]
     world.templates = [*world.templates, a_template("bmod", "1.0.0")]
     world.edit(channel="fast", modules=[{"name": "amod"}, {"name": "bmod", "channel": "regular"}])
+    world.run(most=1)
     step = world.step()
     assert step.is_independent
     failure = refused(step, f"Manifest kcp-system/{AMOD}")
@@ -748,7 +842,7 @@ def test_a_manifest_that_is_refused_fails_its_module_alone_and_is_tried_again() 
         (6, "Kyma kyma-system/default", "it is refused", "MetadataSynchronization", set[str]()),
         (8, "ModuleReleaseMeta kyma-system/amod", "catalog sync: Could not apply ModuleTemplates: it is refused",
          "PatchStatus", {"ModuleCatalog"}),
-        (12, "the status of Kyma kyma-system/default", "it is refused", "StatusSynchronization", set[str]()),
+        (13, "the status of Kyma kyma-system/default", "it is refused", "StatusSynchronization", set[str]()),
     ],
 )  # fmt: skip
 def test_what_the_cluster_refuses_is_an_error_with_its_condition(
@@ -756,6 +850,8 @@ def test_what_the_cluster_refuses_is_an_error_with_its_condition(
 ) -> None:
     world = with_amod()
     world.run(cut)
+    if not world.step().writes:
+        world.run(most=1)
     failure = refused(world.step(), about)
     assert (failure.message, failure.event_reason, failure.status.state) == (message, reason, State.Error)
     assert {each.type for each in failure.status.conditions if each.status == "False"} >= broken

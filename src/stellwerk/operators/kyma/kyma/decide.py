@@ -346,6 +346,10 @@ class _Pass:
         watcher = self._watcher()
         if written or copied or watcher.writes:
             draft = msgspec.structs.replace(kyma.status, modules=modules) if written else None
+            listed = {each.name for each in kyma.status.modules}
+            if any(plan.wanted is not None and plan.name not in listed for plan in plans):
+                # Saved before a Manifest is created: one that no status names would stay if its module is removed.
+                return Step(status=draft)
             return Step(status=draft, writes=(*written, *copied, *watcher.writes), is_independent=True)
         return self._rest(remote, spec, modules, hidden, watcher)
 
@@ -365,7 +369,7 @@ class _Pass:
         if watcher.error:
             ready = {**findings, ConditionType.MODULES: status.are_ready(modules)}
             shown = status.failed(self.kyma, watcher.error, ready, self.view.now, modules)
-        waits = [_wait(each) for each in modules if each.state not in (State.Ready, State.Unmanaged)]
+        waits = [_wait(each, spec) for each in modules if _is_awaited(each, spec)]
         return self._told(shown, remote, (*waits, *watcher.waits, *((Wait(hidden),) if hidden else ())))
 
     def _told(self, shown: KymaStatus, remote: Remote, waits: tuple[Wait, ...]) -> KymaStep:
@@ -745,9 +749,18 @@ def _marked(kyma: Kyma, marks: JsonObject) -> JsonObject:
     return {"apiVersion": Kyma.resource.api_version, "kind": Kyma.resource.kind, "metadata": named | marks}
 
 
-def _wait(module: ModuleStatus) -> Wait:
-    message = f"module {module.name} is {module.state or 'new'}" + (f": {module.message}" if module.message else "")
-    return Wait(message)
+def _is_awaited(module: ModuleStatus, spec: KymaSpec) -> bool:
+    """Whether it is not as the user wants it. One that is being removed may still show that it is Ready."""
+    return module.state not in (State.Ready, State.Unmanaged) or _is_removed(module, spec)
+
+
+def _is_removed(module: ModuleStatus, spec: KymaSpec) -> bool:
+    return all(each.name != module.name for each in spec.modules)
+
+
+def _wait(module: ModuleStatus, spec: KymaSpec) -> Wait:
+    how = "being removed" if _is_removed(module, spec) else module.state or "new"
+    return Wait(f"module {module.name} is {how}{f': {module.message}' if module.message else ''}")
 
 
 @dataclass(slots=True)
