@@ -21,13 +21,14 @@ from stellwerk.api.core import ConfigMap, Namespace, Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.kyma import labels
+from stellwerk.operators.kyma import access, labels
 from stellwerk.operators.kyma.api import Kyma
 from stellwerk.operators.kyma.api_manifest import Manifest
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
+from stellwerk.operators.kyma.collections import KYMAS, MANIFESTS, RUNTIME_KYMAS
 from stellwerk.operators.kyma.controllers import LifecycleManager, install
 from stellwerk.operators.kyma.insight.why import KymaDiagnostician
 from stellwerk.operators.kyma.module.resolution import manifest_name
@@ -36,9 +37,11 @@ from stellwerk.operators.kyma.sources.loads import Sources
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.render.sources.http import HttpClient
 from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reading.view import Overlay
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import AnswerInstead, CutConnection, FaultProxy, first, requests
+from stellwerk.testing.faults.traffic import Exchange
 
 HOME, SPACE = labels.KCP_NAMESPACE, "ours"
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", True)
@@ -111,6 +114,8 @@ class Works:
     figures: Metrics
     name: str = "k"
     bell: Bell = field(default_factory=Bell)
+    watches: list[Exchange] = field(default_factory=list)
+    """Those under way when the history was cleared."""
 
     # ---- what users do
 
@@ -155,11 +160,15 @@ class Works:
         await eventually(is_wanted, within=60, describe=f"the Deployment has {image}")
         found = await self.deployment()
         assert found is not None
+        await self.run(found)
+
+    async def run(self, seen: Unstructured) -> None:
+        """Pods of the manager run, as it was seen."""
         conditions: list[Any] = [
             {"type": kind, "status": "True", "reason": "NewReplicaSetAvailable"}
             for kind in ("Progressing", "Available")
         ]
-        status: JsonObject = {"observedGeneration": found.metadata.generation, "conditions": conditions}
+        status: JsonObject = {"observedGeneration": seen.metadata.generation, "conditions": conditions}
         await self.remote.patch(
             unstructured(DEPLOYMENTS), "manager", SPACE, MergePatch({"status": status}), subresource="status"
         )
@@ -221,7 +230,33 @@ class Works:
         await eventually(self.is_calm)
         for line in (self.home_line, self.remote_line):
             await line.history.settled()
+            self.watches += [each for each in line.history.all() if each.request.verb == "watch" and not each.is_over]
             line.history.clear()
+
+    async def story(self) -> str:
+        """How all stands, for a failure: objects here and as the caches show them, passes, and what was asked."""
+        kyma, manifest = ObjectKey(HOME, self.name), ObjectKey(HOME, self.manifest_name)
+        view = self.made.kymas.view(kyma, Overlay())
+        lines = [f"calm: {self.is_calm()}"]
+        for engine, key in ((self.made.kymas, kyma), (self.made.manifests, manifest)):
+            queue = engine.controller.queue
+            state = (
+                f"{len(queue)} ready, {queue.running} running, {queue.delayed} delayed, {queue.failures(key)} failures"
+            )
+            lines.append(f"{engine.controller.name}: {state}; waits for {engine.waits_of(key)}")
+        for client, kind, key, cached in (
+            (self.home, Kyma, kyma, view.get(KYMAS, kyma)),
+            (self.home, Manifest, manifest, view.get(MANIFESTS, manifest)),
+            (self.remote, Kyma, labels.SKR_KYMA, access.runtime(view, kyma).get(RUNTIME_KYMAS, labels.SKR_KYMA)),
+        ):
+            found = await client.find(unstructured(kind.resource), key.name, key.namespace)
+            lines += [f"{kind.resource.kind} {key}: {found.body if found else None}", f"  in the cache: {cached}"]
+        for resource in (DEPLOYMENTS, ConfigMap.resource, CRDS):
+            listed = await self.remote.list(unstructured(resource), labels=labels.PART_OF_LABEL)
+            lines += [f"{resource.kind}: {each.metadata}" for each in listed.items]
+        exchanges = [*self.watches, *self.home_line.history.all(), *self.remote_line.history.all()]
+        lines += [f"{each}{f', last {each.arrived[-3:]}' if each.arrived else ''}" for each in exchanges]
+        return "\n".join(lines)
 
     def written(self) -> list[str]:
         """What was written for the module, on both sides: its Manifest and its objects."""
@@ -297,7 +332,7 @@ async def _clean(works: Works) -> None:
     await works.home.delete(metadata_of(Secret), f"access-{works.name}", HOME)
 
 
-@pytest.mark.req("KYMA-08", "KYMA-12", "KYMA-13", "KYMA-14", "KYMA-15", "KYMA-16", "KYMA-20", "KYMA-34")
+@pytest.mark.req("KYMA-08", "KYMA-12", "KYMA-13", "KYMA-14", "KYMA-15", "KYMA-16", "KYMA-20", "KYMA-34", "R-210")
 async def test_a_module_is_installed_moved_to_another_channel_and_removed(works: Works) -> None:
     """Its definition is awaited, drift is put back, and at rest nothing is asked."""
     await works.offer(regular="1.0.0", fast="2.0.0")
@@ -362,6 +397,14 @@ async def test_a_module_is_installed_moved_to_another_channel_and_removed(works:
     assert await works.remote.find(ConfigMap, "former", SPACE) is None
     assert (await works.remote.get(ConfigMap, "settings", SPACE)).data["colour"] == "blue"
     assert await works.samples() == [], "its user has deleted it"
+
+    elsewhere = MergePatch({"metadata": {"annotations": {labels.CLUSTER_ANNOTATION: "that of yesterday"}}})
+    await works.home.patch(Manifest, works.manifest_name, HOME, elsewhere)
+
+    async def is_made_here() -> bool:
+        return await works.samples() == ["kyma-system/default"]
+
+    await eventually(is_made_here, within=60, describe="its user has deleted it in another cluster")
 
     await works.edit(modules=[])
     await eventually(works.is_uninstalled, within=60)

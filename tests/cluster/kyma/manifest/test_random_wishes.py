@@ -5,6 +5,7 @@ A run of 200 wishes with each seed is WISHES=200; the few of every day, with one
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 from dataclasses import dataclass
@@ -15,12 +16,13 @@ from tests.cluster.kyma.manifest.test_modules import DEPLOYMENTS, HOME, SAMPLES,
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstructured
 from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api import Kyma, ModuleStatus
 from stellwerk.operators.kyma.api_manifest import Manifest
-from stellwerk.testing.eventually import eventually
+from stellwerk.testing.eventually import StillUntrue, eventually
 from stellwerk.testing.scenarios.normalize import Masks
 
 __all__ = ["works"]  # a fixture
@@ -71,7 +73,7 @@ class Walk:
             self.channel = NOWHERE if kind == "nowhere" else self.chance.choice([*VERSIONS])
             self.version = max(self.version, VERSIONS.get(self.channel, ""))
         await self.ask()
-        return f"{kind}: {self}"
+        return f"{kind}: channel {self.channel!r}, version {self.version!r}, managed: {self.is_managed}"
 
     async def note(self, text: str | None) -> None:
         """Someone writes on the Manifest, or takes it off again with None."""
@@ -101,6 +103,13 @@ class Walk:
             return "Warning", "ignore channel skew"
         return "Ready", ""
 
+    async def come_true(self, what: str) -> None:
+        """Wait until all is there. A failure tells how all stands then."""
+        try:
+            await eventually(self.is_met, within=60, describe=what)
+        except StillUntrue as error:
+            raise StillUntrue(f"{error}\n{await self.works.story()}") from error
+
     async def is_met(self) -> bool:
         """Whether all that was wished is there, or the module shows why it is not."""
         await self._roll_out()
@@ -125,7 +134,8 @@ class Walk:
     async def _roll_out(self) -> None:
         found = await self.works.deployment()
         if found is not None and found.at("status", "observedGeneration") != found.metadata.generation:
-            await self.works.roll_out("manager:")
+            with contextlib.suppress(NotFound):  # it may be removed at this moment
+                await self.works.run(found)
 
     async def _module(self) -> ModuleStatus | None:
         """As the user reads it."""
@@ -156,16 +166,16 @@ async def test_a_walk_through_wishes_ends_where_a_fresh_kyma_begins(works: Works
     await works.begin()
     await works.roll_out("manager:1.0.0")
     walk = Walk(works, random.Random(seed))
-    await eventually(walk.is_met, within=60, describe="the module is there")
+    await walk.come_true("the module is there")
     for number in range(WISHES):
         wish = await walk.step()
         where = f"seed {seed}, wish {number}: {wish}"
-        await eventually(walk.is_met, within=60, describe=where)
+        await walk.come_true(where)
         await works.rest()
-        await eventually(walk.is_met, within=60, describe=f"{where}, and it stays so")
+        await walk.come_true(f"{where}, and it stays so")
     walk.channel, walk.version, walk.is_managed = "fast", "2.0.0", True
     await walk.ask()
-    await eventually(walk.is_met, within=60, describe="the last wish is met")
+    await walk.come_true("the last wish is met")
     await walk.note(None)
     await works.rest()
     ended = await walk.end_state()
@@ -178,6 +188,6 @@ async def test_a_walk_through_wishes_ends_where_a_fresh_kyma_begins(works: Works
     await eventually(is_gone, within=60, describe="the Kyma is gone")
     await works.home.create(Kyma, body(Kyma, "k", {"channel": "regular", "modules": walk.modules}))
     await works.roll_out("manager:2.0.0")
-    await eventually(walk.is_met, within=60, describe="a fresh Kyma comes to the same")
+    await walk.come_true("a fresh Kyma comes to the same")
     await works.rest()
     assert await walk.end_state() == ended
