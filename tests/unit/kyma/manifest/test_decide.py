@@ -628,7 +628,11 @@ def test_the_default_custom_resource_is_created_once_in_each_cluster_of_the_kyma
     assert isinstance(noted, Patch)
     assert dig(noted.fields, "metadata", "annotations", labels.CLUSTER_ANNOTATION) == "one"
     layer = {labels.SYNCED_LAYER_ANNOTATION: InlineObjects(MODULE).digest}
-    there: dict[str, Any] = {"resource": DEFAULT, "finalizers": (*FINALIZERS, labels.RESOURCE_FINALIZER), "status": first.status}
+    there: dict[str, Any] = {
+        "resource": DEFAULT,
+        "finalizers": (*FINALIZERS, labels.RESOURCE_FINALIZER),
+        "status": first.status,
+    }
     before = installed(**there, annotations={**layer, labels.CLUSTER_ANNOTATION: "one"})
     moved = World(served=(SAMPLE,), cluster="two").course(before)
     assert [type(each).__name__ for each in moved.writes] == ["Patch", "ApplyModule", "Create"]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -106,7 +106,7 @@ from stellwerk.runtime.control.step import (
     Wait,
     Write,
 )
-from stellwerk.runtime.reading.known import NotKnown, Present, Unknown
+from stellwerk.runtime.reading.known import Listing, NotKnown, Present, Unknown
 from stellwerk.runtime.reading.questions import NOT_LISTED, Collection
 from stellwerk.runtime.reading.view import Overlay, View
 from stellwerk.runtime.reconciler import Notice, Severity
@@ -288,13 +288,18 @@ class _Pass:
     kyma: Kyma
     view: View
     there: View
+    served: frozenset[str] = frozenset()
+    """The definitions that the remote cluster has established. What it does not serve yet is not asked for: each list
+    of it would be refused, after each event of its definition."""
 
     def step(self) -> KymaStep:
         """What the Kyma needs next. Raises NotKnown."""
+        definitions = _definitions(self.there)
+        self.served = frozenset(name for name, each in definitions.items() if _is_established(each))
         remote = Remote(
             namespace=self.there.find(RUNTIME_NAMESPACES, ObjectKey("", labels.SKR_NAMESPACE)),
-            definitions=_definitions(self.there),
-            kyma=self.there.find(RUNTIME_KYMAS, labels.SKR_KYMA),
+            definitions=definitions,
+            kyma=self.there.find(RUNTIME_KYMAS, labels.SKR_KYMA) if _KYMA_DEFINITION in self.served else None,
         )
         try:
             return self._step(remote)
@@ -314,7 +319,7 @@ class _Pass:
             catalog=None if hidden else self._catalog(offers),
             catalog_namespace=offers.sync_namespace,
         )
-        remote = replace(remote, entries=_entries(self.there))
+        remote = replace(remote, entries=tuple(each for listing in self._entries for each in listing.values))
         if settings.pull_secret:
             home = replace(
                 home, pull_secret=self._pull_secret(ObjectKey(kyma.metadata.namespace, settings.pull_secret))
@@ -326,7 +331,7 @@ class _Pass:
             if part in due:
                 return Step(writes=self._writes(part, due[part], remote))
         for name, definition in remote.definitions.items():
-            if not msgspec.convert(definition.body, CustomResourceDefinition).is_established:
+            if name not in self.served:
                 on = (RUNTIME_DEFINITIONS, ObjectKey("", name))
                 return Step(waits=(Wait(on, f"{definition.ref} is not served yet", cluster=self.there.cluster),))
         copied = self._writes(Part.CATALOG, due.get(Part.CATALOG, ()), remote)
@@ -427,14 +432,19 @@ class _Pass:
             ),
         )
 
+    @property
+    def _entries(self) -> tuple[Listing[Entry], ...]:
+        """The objects of the catalog in all namespaces of the remote cluster, of the kinds that it serves."""
+        kinds = ((_TEMPLATE_DEFINITION, RUNTIME_TEMPLATES_EVERYWHERE), (_META_DEFINITION, RUNTIME_METAS_EVERYWHERE))
+        return tuple(cast("Listing[Entry]", self.there.by(index, "")) for name, index in kinds if name in self.served)
+
     def _hidden_entries(self) -> str:
         """Why the catalog is left as it is: an object of it cannot be read; empty if all can."""
-        namespace, there = self.kyma.metadata.namespace, self.there
+        namespace = self.kyma.metadata.namespace
         hidden: tuple[Unreadable, ...] = (
             *self.view.by(TEMPLATES_IN, namespace).unknown,
             *self.view.by(METAS_IN, namespace).unknown,
-            *there.by(RUNTIME_TEMPLATES_EVERYWHERE, "").unknown,
-            *there.by(RUNTIME_METAS_EVERYWHERE, "").unknown,
+            *(each for listing in self._entries for each in listing.unknown),
         )
         return f"{hidden[0].ref} cannot be read, so the catalog stays as it is: {hidden[0].why}" if hidden else ""
 
@@ -705,6 +715,10 @@ def _definitions(there: View) -> dict[str, Unstructured]:
     """Those that the remote cluster has of ours."""
     found = {name: there.find(RUNTIME_DEFINITIONS, ObjectKey("", name)) for name in sync.DEFINITIONS}
     return {name: each for name, each in found.items() if each is not None}
+
+
+def _is_established(definition: Unstructured) -> bool:
+    return msgspec.convert(definition.body, CustomResourceDefinition).is_established
 
 
 def _entries(there: View) -> tuple[Entry, ...]:

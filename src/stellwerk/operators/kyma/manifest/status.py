@@ -96,7 +96,7 @@ def lost_resource(manifest: Manifest, status: ManifestStatus, now: datetime) -> 
 
 
 def shown(manifest: Manifest, status: ManifestStatus, state: State, operation: str, now: datetime) -> ManifestStatus:
-    """The status with a state and its cause, and with conditions that say which generation both are about."""
+    """The status with a state and its cause, and with conditions that show which generation both are about."""
     text = conditions.truncated(operation, conditions.MESSAGE_LIMIT)
     status = _about(status, manifest.metadata.generation)
     if status.state is state and status.last_operation is not None and status.last_operation.operation == text:
@@ -108,7 +108,7 @@ def state_of(manifest: Manifest) -> State:
     """The state for those who asked for the spec as it is: Processing while what is shown is about a former one.
 
     Conditions of the original keep the generation in which they were met; then the layer that was applied completely
-    tells. What is left alone, or being deleted, has no other state than the one that is shown.
+    counts. What is left alone, or being deleted, has no other state than the one that is shown.
     """
     metadata, state = manifest.metadata, manifest.status.state
     is_left_alone = metadata.labels.get(labels.SKIP_RECONCILIATION_LABEL) == "true"
