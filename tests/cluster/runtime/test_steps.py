@@ -21,7 +21,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.control.controller import Controller, only_status_changed
 from stellwerk.runtime.control.executor import Deciding, InformerSources, Uncovered, rehearse
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.control.step import (
@@ -154,7 +154,9 @@ Begin = Callable[..., Awaitable[Works]]
 async def begin(client: Client, namespace: str) -> AsyncIterator[Begin]:
     async with contextlib.AsyncExitStack() as stack:
 
-        async def begin(logic: LampLogic, *, through: FaultProxy | None = None) -> Works:
+        async def begin(
+            logic: LampLogic, *, through: FaultProxy | None = None, ignores: Callable[[Lamp, Lamp], bool] | None = None
+        ) -> Works:
             used = client
             if through is not None:
                 used = await stack.enter_async_context(Client.connect(ClusterConfig.load(through.kubeconfig)))
@@ -171,6 +173,8 @@ async def begin(client: Client, namespace: str) -> AsyncIterator[Begin]:
                 metrics=manager.metrics,
             )
             engine.serve(controller)
+            if ignores is not None:
+                controller.ignore_updates(ignores)
             manager.add_controller(controller)
             task = asyncio.create_task(manager.run())
             stack.push_async_callback(partial(_end, manager, task))
@@ -432,6 +436,28 @@ async def test_a_fault_of_any_write_converges(
     heard = works.heard()
     assert heard[:1] == ["Switching"]
     assert len(heard) == len({*heard}), "an Event is sent once, and not for a write that did not happen"
+
+
+async def test_a_change_that_wakes_nothing_while_a_status_is_saved_is_looked_at_all_the_same(
+    client: Client, namespace: str, proxy: FaultProxy, begin: Begin
+) -> None:
+    async def show_another(request: RecordedRequest) -> None:
+        shown: JsonObject = {"type": "Ready", "status": "False", "reason": "Another", "message": ""}
+        body: JsonObject = {"status": {"conditions": [shown]}}
+        await client.patch(metadata_of(Lamp), request.name, request.namespace, MergePatch(body), subresource="status")
+
+    await fit_socket(client, namespace)
+    works = await begin(LampLogic(), through=proxy, ignores=only_status_changed)
+    await client.create(Lamp, lamp("attic", namespace))
+    await works.shows("Switched", "attic")  # so that the caches are filled
+    await eventually(works.is_calm)
+    body = lamp("hall", namespace)
+    body["metadata"] = {"name": "hall", "namespace": namespace, "finalizers": [OURS]}
+    with proxy.on_requests(WRITES["status"] & requests(name="hall"), ChangedFirst(show_another), first(1)):
+        await client.create(Lamp, body)
+        await works.shows("Switched")
+    await client.delete(metadata_of(Lamp), "hall", namespace)
+    await eventually(lambda: _is_gone(client, Lamp, namespace))
 
 
 async def _is_on(client: Client, namespace: str) -> bool:

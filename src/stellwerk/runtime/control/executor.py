@@ -61,6 +61,11 @@ MOST_CONFLICTS = 5
 """How many concurrent changes one pass tolerates."""
 
 
+OVERTAKEN_SECONDS = 1.0
+"""When an object is looked at again if it has changed before a status was saved. Its change mostly wakes it at once;
+one that the controller does not look at, such as another status, wakes nothing."""
+
+
 class Uncovered(Exception):
     """A bug: a step waits for an object that it did not ask for, so nothing would wake it."""
 
@@ -72,6 +77,10 @@ class StepFailed(ReconcileError):
         super().__init__(failure.message)
         self.status, self.notices = status, notices
         self.event_reason, self.action, self.retry = failure.event_reason, failure.action, failure.retry
+
+
+class _Overtaken(Exception):
+    """The object of the pass is gone, or has changed before what the next writes rely on was saved."""
 
 
 class Logic(Protocol[K, S]):
@@ -420,7 +429,9 @@ class _StepPass(Generic[K, S]):
                 self._observe(step)
                 await self._announce(step.events)
                 return Next[S].done()
-            except Gone:  # or it has changed before a status was saved: its own change wakes it
+            except _Overtaken:
+                return Next[S].after(OVERTAKEN_SECONDS)
+            except Gone:
                 return Next[S].done()
             self._observe(step)
             last = step.writes
@@ -508,13 +519,13 @@ class _StepPass(Generic[K, S]):
         self.obj = msgspec.structs.replace(self.obj, status=status)
 
     async def _save(self) -> None:
-        """Save what the next writes rely on. Raises Gone, ApiError."""
+        """Save what the next writes rely on. Raises _Overtaken, ApiError."""
         shown = self._shown
         saved = await self.engine.controller.checkpoints.save(
             msgspec.structs.replace(self.obj, status=self.saved), shown
         )
         if saved is None:
-            raise Gone
+            raise _Overtaken
         self.obj, self.saved, self.is_draft = saved, None, False
         await self._announce(())
 
