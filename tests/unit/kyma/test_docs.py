@@ -18,7 +18,16 @@ from stellwerk.operators.kyma.settings import PROCESS_TABLE, TABLE
 ROOT = Path(__file__).parents[3]
 HELP_FILES = sorted((ROOT / "src/stellwerk/operators/kyma/help").glob("*.md"))
 PAGES = [ROOT / "docs/kyma.md", ROOT / "docs/migration/kyma-lifecycle-manager.md", *HELP_FILES]
-OF_OTHERS = {"docker-server", "docker-username", "field-selector", "force-conflicts", "from-file", "merge", "overwrite"}
+OF_OTHERS = {
+    "docker-server",
+    "docker-username",
+    "field-selector",
+    "force-conflicts",
+    "from-file",
+    "ignore-not-found",
+    "merge",
+    "overwrite",
+}
 OF_OTHERS |= {"patch", "replicas", "server-side", "show-labels", "type", "all"}
 """Flags of kubectl."""
 
