@@ -45,7 +45,9 @@ def test_every_flag_and_mark_that_is_named_exists(page: Path) -> None:
     assert set(re.findall(r"--([a-z][a-z-]+[a-z])", text)) <= {row.flag for row in TABLE.rows} | _flags()
     marks = {str(value) for name, value in vars(labels).items() if name.isupper()}
     kinds = {each.name for each in api.DEFINITIONS}
-    named = set(re.findall(r"operator\.kyma-project\.io/[a-z0-9-]*[a-z0-9]|[a-z]+\.operator\.kyma-project\.io", text))
+    named = set(
+        re.findall(r"operator\.kyma-project\.io/[a-z0-9-]*[a-z0-9]|(?<![$a-z])[a-z]+\.operator\.kyma-project\.io", text)
+    )
     assert named <= marks | kinds | {"operator.kyma-project.io/v1beta2", "btpoperators.operator.kyma-project.io"}
 
 
