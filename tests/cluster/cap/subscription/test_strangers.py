@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import pytest
 from joserfc.jwk import RSAKey
@@ -18,6 +19,7 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.subscription.callers.keys import AGAIN_SECONDS
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers.registries import DISCOVERY, KEYS, UAA_DOMAIN, Answers, Hang
 
@@ -43,6 +45,11 @@ async def flood(send: Callable[[], Awaitable[Reply]], count: int) -> list[asynci
     return tasks
 
 
+def is_answered(requests: Sequence[asyncio.Task[Reply]], status: int) -> bool:
+    """Whether any of these requests has an answer with this status."""
+    return any(each.done() and each.result().status == status for each in requests)
+
+
 async def answered_within_a_second(shop: Bookshop, guid: str) -> None:
     """A registry is served; of a few attempts the fastest counts, because tests share their machine."""
     took = []
@@ -57,17 +64,23 @@ async def answered_within_a_second(shop: Bookshop, guid: str) -> None:
 @pytest.mark.req("R-922")
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_a_registry_is_answered_while_hundreds_of_requests_wait_for_an_issuer_that_hangs(
-    shop: Bookshop, evil: Bookshop, is_known: bool
+    shop: Bookshop, evil: Bookshop, serving: Serving, is_known: bool
 ) -> None:
     if is_known:
         assert (await shop.subscribe()).status == 202
     shop.registries.behave(f"{EVIL}{DISCOVERY}", Hang())
-    requests = await flood(lambda: evil.subscribe(token=evil.token(host=EVIL)), 300)
-    await eventually(lambda: any(each.done() for each in requests))
-    assert {each.result().status for each in requests if each.done()} == {429}
-    await answered_within_a_second(shop, "guid-1")
-    assert not all(each.done() for each in requests), "the attack goes on"
-    await asyncio.gather(*requests)
+    for attempt in range(5):
+        requests = await flood(lambda: evil.subscribe(token=evil.token(host=EVIL)), 300)
+        await eventually(partial(is_answered, requests, 429))
+        await answered_within_a_second(shop, f"guid-{attempt}")
+        goes_on = not all(each.done() for each in requests)
+        answers = await asyncio.gather(*requests)
+        assert {each.status for each in answers} <= {429, 503}, "too many at once, or no answer of the issuer in time"
+        if goes_on:
+            return
+        # The machine has stood still for longer than an issuer may take, so the attack was over: once more.
+        await serving.clock.skip(seconds=AGAIN_SECONDS)
+    pytest.fail("the attack was over before the registry was answered")
 
 
 @pytest.mark.req("R-921")
