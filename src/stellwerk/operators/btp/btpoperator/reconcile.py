@@ -138,8 +138,8 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         hides = seen.hides_users
         if failed.users_had_objects and not seen.blockers and not hides:
             try:
-                hides = not await self.removal.users_have_nothing()
-            except (ApiError, RemovalFailed):
+                hides = not await self._users_have_nothing()
+            except RemovalFailed:
                 hides = True
         return replace(seen, failed_removal=failed, hides_users=hides)
 
